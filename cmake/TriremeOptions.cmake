@@ -1,0 +1,48 @@
+# How our own code is compiled. Generated code links nothing of this.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+# "address,undefined" or "thread"; empty for none. Applies to everything, generated code too.
+set(TRIREME_SANITIZE "" CACHE STRING "Sanitizers to build with")
+if(TRIREME_SANITIZE)
+  add_compile_options(-fsanitize=${TRIREME_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${TRIREME_SANITIZE})
+endif()
+
+add_library(trireme_options INTERFACE)
+target_include_directories(trireme_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(trireme_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(trireme_options INTERFACE -Wthread-safety -Werror=thread-safety)
+endif()
+
+# trireme_library(NAME SOURCES a.cc ... [DEPS target ...])
+# A static library of our own code. Without sources it is header-only.
+function(trireme_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  if(ARG_SOURCES)
+    add_library(${name} STATIC ${ARG_SOURCES})
+    target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE trireme_options)
+    target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
+  else()
+    add_library(${name} INTERFACE)
+    target_link_libraries(${name} INTERFACE ${ARG_DEPS})
+    target_include_directories(${name} INTERFACE ${PROJECT_SOURCE_DIR})
+  endif()
+endfunction()
+
+# trireme_program(NAME SOURCES a.cc ... [DEPS target ...])
+function(trireme_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE trireme_options ${ARG_DEPS})
+endfunction()

@@ -32,7 +32,8 @@ struct LocalValue {
   std::int64_t width = 0;
   Placement placement;  // Shard and StridedShard have dim -1, the features
   // Where it lies in the activation arena, in elements per row: element (r, c) of a step with at most R rows is at
-  // arena_offset · R + r · width + c. Values that live at the same time do not overlap.
+  // arena_offset · R + r · width + c. Values that live at the same time do not overlap; the output of AllReduce,
+  // LocalRope, LocalAddBias, ScaleOp and AddOp may lie where an input lies that is not used again.
   std::int64_t arena_offset = 0;
 };
 

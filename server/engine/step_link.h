@@ -1,0 +1,77 @@
+// The engine's end of the worker group: steps go out, results and changes of the group's state come back. The engine
+// knows no proto and no process; the coordinator implements this over the control streams, tests by fakes.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/engine/request.h"
+
+namespace trireme::server {
+
+// Puts a sequence into a slot.
+struct Admission {
+  std::uint32_t slot = 0;
+  std::uint64_t epoch = 0;  // grows with each admission to the slot
+  std::vector<std::uint32_t> tokens;
+  SamplingParams sampling;
+};
+
+// The next `num_tokens` tokens of a slot. A token is sampled when its last known token is among them.
+struct StepItem {
+  std::uint32_t slot = 0;
+  std::uint32_t num_tokens = 0;                        // > 0
+  std::vector<std::vector<std::uint32_t>> new_blocks;  // per KV group
+};
+
+// Releases, then admissions, then one forward pass over the items.
+struct StepCommand {
+  std::uint64_t number = 0;  // 1, 2, 3, ... since the group came up
+  std::vector<std::uint32_t> releases;
+  std::vector<Admission> admissions;
+  std::vector<StepItem> items;
+};
+
+struct SlotTokens {
+  std::uint32_t slot = 0;
+  std::uint64_t epoch = 0;
+  std::vector<GeneratedToken> tokens;
+};
+
+struct StepResult {
+  std::uint64_t number = 0;
+  std::vector<SlotTokens> slots;
+  absl::Duration duration;  // of the forward pass, on rank 0
+};
+
+// What a group that came up can hold.
+struct GroupCapacity {
+  std::uint64_t generation = 0;
+  std::vector<std::uint32_t> num_kv_blocks;  // per KV group, the least of all ranks
+};
+
+// Told of the group. Called on threads of the implementation, one call at a time; must return at once.
+class StepListener {
+ public:
+  virtual ~StepListener() = default;
+
+  // The group is loaded and warmed up; its slots are empty and step numbers begin at 1.
+  virtual void OnGroupUp(const GroupCapacity& capacity) = 0;
+  virtual void OnStepResult(StepResult result) = 0;
+  // The group is gone with all it held. `cause` names the rank and the first cause. Another OnGroupUp follows, unless
+  // `for_good`.
+  virtual void OnGroupDown(const absl::Status& cause, bool for_good) = 0;
+};
+
+class StepLink {
+ public:
+  virtual ~StepLink() = default;
+
+  // Sends a step to every rank. Returns at once. Where the group is down, the step is dropped: OnGroupDown has been or
+  // will be called. Thread-safe.
+  virtual void Send(const StepCommand& command) = 0;
+};
+
+}  // namespace trireme::server

@@ -1,0 +1,45 @@
+// float16 and bfloat16 as bits, to float32 and back. No CPU feature is needed.
+//
+// To float32 is exact. From float32 rounds to nearest, ties to even; what is too large becomes infinity; a NaN stays a
+// NaN with its sign.
+#pragma once
+#include <bit>
+#include <cstdint>
+
+namespace trireme::sharding {
+
+inline float BFloat16ToFloat(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+
+inline std::uint16_t FloatToBFloat16(float value) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  // A NaN whose payload lies in the low half would become infinity: set the quiet bit.
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((bits >> 16) | 0x0040u);
+  const std::uint32_t rounding = 0x7fffu + ((bits >> 16) & 1u);
+  return static_cast<std::uint16_t>((bits + rounding) >> 16);
+}
+
+inline float Float16ToFloat(std::uint16_t half) {
+  const std::uint32_t sign = (std::uint32_t{half} & 0x8000u) << 16;
+  const std::uint32_t magnitude = half & 0x7fffu;
+  if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13));
+  // The exponent's bias differs by 112. As a product it is right for subnormals too, and exact.
+  const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
+  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(scaled));
+}
+
+inline std::uint16_t FloatToFloat16(float value) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
+  const std::uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);
+  if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // rounds to 65536 or more
+  if (magnitude < 0x38800000u) {
+    // Below 2^-14: a subnormal counts units of 2^-24. Adding 0.5 lets the adder round at that unit.
+    const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
+    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
+  }
+  const std::uint32_t rounding = 0xfffu + ((magnitude >> 13) & 1u);
+  return static_cast<std::uint16_t>(sign | ((magnitude - 0x38000000u + rounding) >> 13));
+}
+
+}  // namespace trireme::sharding

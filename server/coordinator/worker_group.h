@@ -1,0 +1,127 @@
+// The worker processes of one tensor-parallel group on this host: started, watched, fed with steps, and started again
+// when one is lost.
+//
+// Goals: a rank that dies is noticed within a second, one that freezes within ten; the message names rank and first
+// cause; no process is left, whoever is killed. Not goals: mending a group in place (the whole group goes and comes
+// again), workers on other hosts (they will dial the same service over TCP).
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/logging.h"
+#include "server/engine/step_link.h"
+#include "sharding/checkpoint/dtype.h"
+
+namespace trireme::server {
+
+// How long what may take. Each is a bound on silence, not on work that goes on.
+struct WorkerTimeouts {
+  absl::Duration heartbeat_interval = absl::Milliseconds(100);
+  absl::Duration frozen_after = absl::Seconds(5);         // without a heartbeat
+  absl::Duration hello = absl::Seconds(10);               // from the start of the processes to the last Hello
+  absl::Duration load_stall = absl::Seconds(60);          // loading without a byte more
+  absl::Duration step_deadline = absl::Seconds(60);       // from a step's turn to its end, on any rank
+  absl::Duration collective_timeout = absl::Seconds(45);  // below step_deadline: the communicator knows the late rank
+  absl::Duration kill_grace = absl::Milliseconds(500);    // to leave on their own when the group is lost
+};
+
+// How often a lost group is started again. The wait doubles with each restart within the window.
+struct RestartLimits {
+  int max_restarts = 5;  // within `window`; one more loss is for good
+  absl::Duration window = absl::Minutes(10);
+  absl::Duration first_backoff = absl::Milliseconds(500);
+  absl::Duration max_backoff = absl::Seconds(30);
+};
+
+struct WorkerGroupOptions {
+  std::filesystem::path worker_binary;  // trireme-worker
+  int tp_degree = 1;                    // number of processes, > 0
+  std::filesystem::path model_path;     // checkpoint folder or .gguf file, already validated for tp_degree
+  sharding::DType dtype = sharding::DType::kF32;  // or kBF16
+  std::map<std::string, std::string> plan_rules;  // the user's, over the family's
+  std::uint32_t max_model_len = 0;                // tokens
+  std::uint32_t max_num_seqs = 0;
+  std::uint32_t max_num_batched_tokens = 0;
+  std::uint32_t kv_block_tokens = 0;
+  std::uint64_t kv_cache_bytes = 0;  // on each rank
+  int num_threads = 0;               // of each rank; 0 for DefaultThreadsPerRank(tp_degree)
+  LogFormat log_format = LogFormat::kText;
+  WorkerTimeouts timeouts;
+  RestartLimits restarts;
+
+  // Called once, after OnGroupDown(cause, for_good), on the group's thread: the server ends with a status ≠ 0. Must
+  // return at once, and must not call Drain or Stop itself.
+  std::function<void(const absl::Status& cause)> on_given_up = [](const absl::Status&) {};
+};
+
+// Usable CPUs (affinity mask and cgroup quota) divided by the ranks; at least 1.
+int DefaultThreadsPerRank(int tp_degree);
+
+enum class RankState { kStarting, kLoading, kReady, kLost, kStopped };
+std::string_view RankStateName(RankState state);  // "starting", "loading", ...
+
+// What is known of a rank, for GetServerInfo and metrics.
+struct RankStatus {
+  int rank = 0;
+  std::int64_t pid = 0;  // 0 while there is no process
+  std::string host;      // host and device are empty until the worker has said hello
+  std::string device;
+  RankState state = RankState::kStarting;
+  std::uint64_t loaded_bytes = 0;
+  std::uint64_t total_bytes = 0;   // to load; 0 until known
+  std::uint64_t weight_bytes = 0;  // these three are 0 until ready
+  std::uint64_t bytes_read = 0;
+  std::uint64_t kv_cache_bytes = 0;
+  std::uint64_t last_step_begun = 0;
+  std::uint64_t last_step_finished = 0;
+};
+
+struct GroupStatus {
+  std::uint64_t generation = 0;  // 1 is the first start
+  std::uint64_t num_restarts = 0;
+  bool is_up = false;
+  bool is_given_up = false;
+  absl::Status last_cause;  // why the group was lost last; OK if it never was
+  std::vector<RankStatus> ranks;  // in order
+};
+
+// Thread-safe.
+class WorkerGroup : public StepLink {
+ public:
+  // REQUIRES: tp_degree > 0, limits > 0, collective_timeout < step_deadline.
+  explicit WorkerGroup(WorkerGroupOptions options);
+  // Stops.
+  ~WorkerGroup() override;
+
+  // Opens the control socket and begins to start the workers; `listener` (which outlives this) is told how it goes.
+  // A start that no restart can heal (the model, the limits, another build, no worker binary) is
+  // OnGroupDown(cause, for_good) at once. Errors here: the socket could not be made. Call once, before other threads
+  // fork: gRPC runs from here on.
+  absl::Status Start(StepListener* listener);
+
+  void Send(const StepCommand& command) override;
+
+  // Lets the workers finish the steps they have and leave with status 0; kills what is left at `deadline`. OK if all
+  // left by themselves; DEADLINE_EXCEEDED or the cause otherwise. No process is left in either case, and the listener
+  // is not called after it. Results of steps in flight still come in; OnGroupDown does not.
+  absl::Status Drain(absl::Time deadline);
+
+  // Ends all processes now. The listener is not called after it. Safe to call twice, and after Drain.
+  void Stop();
+
+  GroupStatus status() const;
+
+ private:
+  class Supervisor;
+  std::unique_ptr<Supervisor> supervisor_;
+};
+
+}  // namespace trireme::server

@@ -1,16 +1,16 @@
-// The engine: takes requests, runs steps on the worker group, gives out tokens. Its loop has five verbs: admit,
-// schedule, send, receive, stream.
+// The engine: takes requests, runs steps on the worker group, gives out tokens. Its loop has five verbs: receive, admit,
+// schedule, send, stream.
 //
-// Threads: one of its own runs the loop and calls observers. Public methods may be called from any thread; they put an
-// event into the loop's inbox and return.
+// Threads: one of its own runs the loop and calls observers and statistics. Public methods may be called from any
+// thread; they put an event into the loop's inbox and return.
 #pragma once
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
+#include <string_view>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "server/engine/request.h"
 #include "server/engine/scheduler.h"
 #include "server/engine/step_link.h"
@@ -19,18 +19,24 @@ namespace trireme::server {
 
 struct EngineOptions {
   SchedulerLimits limits;
-  std::uint32_t max_model_len = 0;
+  std::uint32_t max_model_len = 0;  // prompt and output together, in tokens; > 1
   // Steps sent before the result of the first is read; sampled tokens need not be known to send the next decode.
-  std::uint32_t max_steps_in_flight = 1;
+  std::uint32_t max_steps_in_flight = 1;  // > 0
+  std::uint32_t max_waiting_requests = 1024;  // > 0
 };
+
+// InvalidArgument names the option that is out of range, or the pair that does not go together.
+absl::Status Validate(const EngineOptions& options);
 
 // How busy it is, at one moment.
 struct Loads {
   std::uint32_t running_requests = 0;
   std::uint32_t waiting_requests = 0;
   std::uint32_t used_kv_blocks = 0;   // of the fullest KV group
-  std::uint32_t total_kv_blocks = 0;
+  std::uint32_t total_kv_blocks = 0;  // of that group; 0 while none is up
+  std::uint64_t preemptions = 0;      // since the engine was made
   bool group_up = false;
+  bool draining = false;
 };
 
 // What the engine reports to whoever keeps metrics. Called on the engine's thread; must not block.
@@ -38,48 +44,64 @@ class EngineStatistics {
  public:
   virtual ~EngineStatistics() = default;
   virtual void OnFirstToken(absl::Duration since_submit) = 0;
+  // Between two tokens of one request.
   virtual void OnInterToken(absl::Duration gap) = 0;
+  // Rows and sequences of one step, and its time on rank 0.
   virtual void OnStep(absl::Duration worker_time, std::uint32_t num_tokens, std::uint32_t num_sequences) = 0;
+  // A prompt counts once, together with its request's first token.
   virtual void OnTokens(std::uint32_t prompt_tokens, std::uint32_t generated_tokens) = 0;
-  // `outcome`: "eos", "stop", "length", "aborted", or a status code's name in lower case.
-  virtual void OnRequestEnd(const char* outcome, absl::Duration since_submit) = 0;
+  // Before the observer's last call. `outcome`: "eos", "stop", "length", "aborted", or a status code's name in lower
+  // case ("cancelled", "deadline_exceeded").
+  virtual void OnRequestEnd(std::string_view outcome, absl::Duration since_submit) = 0;
 };
+
+// Whether the same request may succeed later, so that a client should be told to retry (after Submit's or OnError's
+// status): UNAVAILABLE, and RESOURCE_EXHAUSTED if the queue was full (not if the request could never fit).
+bool IsRetryable(const absl::Status& status);
 
 class Engine final : public StepListener {
  public:
-  // `statistics` may be null; it and the link outlive the engine.
+  // `statistics` may be null; it and the link outlive the engine. REQUIRES: Validate(options).ok().
   Engine(const EngineOptions& options, EngineStatistics* statistics);
-  ~Engine() override;
+  ~Engine() override;  // stops it
 
-  // Before the first event; the link calls this object as its listener.
+  // Starts the loop, which sends its steps to `link`; the link calls this object as its listener, from now on.
   void Start(StepLink* link);
 
-  // Ends every request with UNAVAILABLE or ABORTED and stops the loop. Idempotent.
+  // Ends every request with UNAVAILABLE or ABORTED (if a token was given out) and waits for the loop to end. Submit
+  // answers UNAVAILABLE from now on, and the link's calls are ignored. Idempotent. Not to be called by an observer.
   void Stop();
 
-  // Queues the request. OK: the observer will get exactly one OnFinish or OnError.
-  // UNAVAILABLE: no group is up, or draining. ALREADY_EXISTS: a request of this id is alive. RESOURCE_EXHAUSTED: it
-  // could never fit in the KV cache (says both sizes). INVALID_ARGUMENT: prompt empty or too long for max_model_len.
+  // Queues the request. OK: the observer will get exactly one OnFinish or OnError. Else it is never called.
+  // UNAVAILABLE: no group is up, or draining. ALREADY_EXISTS: a request of this id is alive. RESOURCE_EXHAUSTED: its
+  // prompt could never fit in the KV cache (says both sizes), or the queue is full. INVALID_ARGUMENT: prompt empty or too
+  // long for max_model_len, or max_tokens is 0.
   absl::Status Submit(Request request, std::shared_ptr<RequestObserver> observer);
 
-  // Ends a request with CANCELLED (the client has gone). Its blocks are free within a step. Unknown id: nothing.
-  void Cancel(const std::string& id);
+  // Ends the request with CANCELLED (the client has gone), if it is alive and `observer` is its own: so a late Cancel
+  // cannot hit the next request of that id. Its blocks are free within a step.
+  void Cancel(const std::string& id, const RequestObserver* observer);
 
   // Ends a request normally with FinishReason::kAborted and what there is. Returns whether it was alive.
   bool Abort(const std::string& id);
 
-  // From now on Submit answers UNAVAILABLE; running requests go on.
+  // From now on Submit answers UNAVAILABLE; requests that are alive go on.
   void Drain();
+
+  // Returns true when no request is alive, false once `deadline` has passed.
+  bool WaitUntilIdle(absl::Time deadline) const;
 
   Loads loads() const;
 
+  // A group's running requests end with it: UNAVAILABLE, or ABORTED if a token was given out. Waiting ones stay in the
+  // queue for the next group, unless it is down for good.
   void OnGroupUp(const GroupCapacity& capacity) override;
   void OnStepResult(StepResult result) override;
   void OnGroupDown(const absl::Status& cause, bool for_good) override;
 
  private:
-  class Loop;
-  std::unique_ptr<Loop> loop_;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace trireme::server

@@ -15,11 +15,13 @@ class KvBlockPool {
 
   // REQUIRES: count <= num_free().
   std::vector<std::uint32_t> Allocate(std::uint32_t count);
+  // REQUIRES: allocated and not released since.
   void Release(const std::vector<std::uint32_t>& blocks);
 
  private:
   std::uint32_t num_blocks_;
-  std::vector<std::uint32_t> free_;
+  std::vector<std::uint32_t> free_;  // a stack: what was released last is still warm in the workers' caches
+  std::vector<bool> is_free_;
 };
 
 }  // namespace trireme::server

@@ -23,8 +23,8 @@ struct SamplingParams {
 };
 
 struct StoppingParams {
-  std::uint32_t max_tokens = 0;            // > 0
-  std::set<std::uint32_t> stop_token_ids;  // end with kStop
+  std::uint32_t max_tokens = 0;            // > 0; the sequence also ends, with kLength, when its context is full
+  std::set<std::uint32_t> stop_token_ids;  // end with kStop, also if they are in eos_token_ids
   std::set<std::uint32_t> eos_token_ids;   // end with kEos; empty to ignore the end of sequence
 };
 
@@ -57,8 +57,8 @@ enum class FinishReason { kEos, kStop, kLength, kAborted };
 
 // Durations since Submit, by the monotonic clock.
 struct RequestTimings {
-  absl::Duration first_scheduled;
-  absl::Duration first_token;
+  std::optional<absl::Duration> first_scheduled;  // nothing if it was aborted while it waited
+  std::optional<absl::Duration> first_token;
   absl::Duration finished;
 };
 
@@ -69,6 +69,7 @@ struct Finish {
 };
 
 // Where a request's tokens go. Called on the engine's thread, in order, never after OnFinish or OnError; must not block.
+// May be called before Submit has returned. It may call the engine's methods, Stop and the destructor aside.
 class RequestObserver {
  public:
   virtual ~RequestObserver() = default;
@@ -80,7 +81,8 @@ class RequestObserver {
   virtual void OnFinish(const Finish& finish) = 0;
 
   // The last call otherwise. UNAVAILABLE or ABORTED (if a token was given out) when the worker group was lost, naming
-  // rank and cause; DEADLINE_EXCEEDED; CANCELLED.
+  // rank and cause; DEADLINE_EXCEEDED; CANCELLED; RESOURCE_EXHAUSTED if a new group is too small for it; INTERNAL if
+  // the worker broke the protocol.
   virtual void OnError(const absl::Status& status) = 0;
 };
 

@@ -2,9 +2,13 @@
 // tests are tables.
 //
 // Policy: running sequences first, oldest first, decodes before prefill chunks so that no stream waits for another's
-// prompt; then waiting ones in order of arrival, each admitted as soon as a slot, tokens of the budget and blocks for
-// its next chunk are there. When blocks run out the youngest running sequence is preempted (its blocks are freed, it
-// waits again in front of the queue and is computed anew); the oldest never is, so something always progresses.
+// prompt; then waiting ones strictly in order of arrival, each admitted as soon as a slot, a token of the budget and
+// blocks for all that is known of it are there. (Blocks for its first chunk alone would do to begin, but then prompts
+// that do not fit together would evict each other half-way.)
+//
+// When a running sequence lacks a block, the youngest running one is preempted: its blocks are freed, it waits again in
+// front of the queue and is computed anew. The youngest itself does not evict itself but skips the step. The oldest is
+// never preempted, so something always progresses as long as each sequence fits alone.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -12,25 +16,28 @@
 namespace trireme::server {
 
 struct SchedulerLimits {
-  std::uint32_t max_num_seqs = 0;
-  std::uint32_t max_num_batched_tokens = 0;
-  std::uint32_t kv_block_tokens = 0;
+  std::uint32_t max_num_seqs = 0;            // slots, > 0
+  std::uint32_t max_num_batched_tokens = 0;  // of a step; >= max_num_seqs, so that no decode waits for another
+  std::uint32_t kv_block_tokens = 0;         // > 0
 };
 
-// A sequence as the scheduler sees it. Order in the snapshot is order of arrival.
+// A sequence as the scheduler sees it, as it will be when all steps in flight are done: what they compute is computed,
+// and what they sample counts as a token though its id is not known here.
 struct SequenceView {
   std::uint64_t key = 0;           // the engine's handle
-  std::uint32_t num_tokens = 0;    // prompt and generated: what is known
-  std::uint32_t num_computed = 0;  // whose keys and values are in the cache, steps in flight included
-  std::uint32_t num_blocks = 0;    // held, per KV group
+  std::uint32_t num_tokens = 0;    // prompt and generated
+  std::uint32_t num_computed = 0;  // whose keys and values are in the cache; <= num_tokens, equal if there is no more to do
+  std::uint32_t num_blocks = 0;    // held, per KV group; enough for num_computed
 };
 
+// Both in order of arrival; who waits came after all that run.
 struct Snapshot {
-  std::vector<SequenceView> running;  // hold a slot
+  std::vector<SequenceView> running;  // hold a slot and at least one block; at most max_num_seqs
   std::vector<SequenceView> waiting;
   std::uint32_t free_blocks = 0;  // the least over the KV groups
 };
 
+// A sequence's part in the step. Where num_computed + num_tokens reaches its num_tokens, the step samples its next.
 struct ScheduledItem {
   std::uint64_t key = 0;
   std::uint32_t num_tokens = 0;  // > 0
@@ -40,10 +47,13 @@ struct ScheduledItem {
 
 struct Decision {
   std::vector<std::uint64_t> preempt;  // youngest first; before anything is allocated
-  std::vector<ScheduledItem> items;    // of running sequences, then of those admitted now
+  std::vector<ScheduledItem> items;    // of running sequences, then of those admitted now; in order of arrival
   std::vector<std::uint64_t> admit;    // from waiting, in order; each has an item
   bool operator==(const Decision&) const = default;
 };
+
+// Blocks that hold `num_tokens` tokens.
+std::uint32_t BlocksFor(std::uint32_t num_tokens, std::uint32_t kv_block_tokens);
 
 Decision Schedule(const SchedulerLimits& limits, const Snapshot& snapshot);
 

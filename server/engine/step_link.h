@@ -19,37 +19,40 @@ struct Admission {
   SamplingParams sampling;
 };
 
-// The next `num_tokens` tokens of a slot. A token is sampled when its last known token is among them.
+// The next `num_tokens` tokens of a slot. If the slot's last token (given by Admission, or sampled since) is among them,
+// one token is sampled and becomes the slot's last.
 struct StepItem {
   std::uint32_t slot = 0;
   std::uint32_t num_tokens = 0;                        // > 0
-  std::vector<std::vector<std::uint32_t>> new_blocks;  // per KV group
+  std::vector<std::vector<std::uint32_t>> new_blocks;  // per KV group; appended to the slot's block tables
 };
 
-// Releases, then admissions, then one forward pass over the items.
+// Releases, then admissions, then one forward pass over the items. A slot may be released and admitted to in one step.
 struct StepCommand {
-  std::uint64_t number = 0;  // 1, 2, 3, ... since the group came up
+  std::uint64_t generation = 0;  // GroupCapacity's, of the group that it is meant for
+  std::uint64_t number = 0;      // 1, 2, 3, ... since the group came up
   std::vector<std::uint32_t> releases;
-  std::vector<Admission> admissions;
-  std::vector<StepItem> items;
+  std::vector<Admission> admissions;  // each slot has an item, too
+  std::vector<StepItem> items;        // not empty; each slot once
 };
 
 struct SlotTokens {
   std::uint32_t slot = 0;
-  std::uint64_t epoch = 0;
+  std::uint64_t epoch = 0;  // as in the Admission
   std::vector<GeneratedToken> tokens;
 };
 
+// One for each step, also if nothing was sampled in it.
 struct StepResult {
   std::uint64_t number = 0;
-  std::vector<SlotTokens> slots;
-  absl::Duration duration;  // of the forward pass, on rank 0
+  std::vector<SlotTokens> slots;  // of the items that sampled
+  absl::Duration duration;        // of the forward pass, on rank 0
 };
 
 // What a group that came up can hold.
 struct GroupCapacity {
-  std::uint64_t generation = 0;
-  std::vector<std::uint32_t> num_kv_blocks;  // per KV group, the least of all ranks
+  std::uint64_t generation = 0;              // grows with each start of the group
+  std::vector<std::uint32_t> num_kv_blocks;  // per KV group (at least one), the least of all ranks
 };
 
 // Told of the group. Called on threads of the implementation, one call at a time; must return at once.
@@ -59,9 +62,11 @@ class StepListener {
 
   // The group is loaded and warmed up; its slots are empty and step numbers begin at 1.
   virtual void OnGroupUp(const GroupCapacity& capacity) = 0;
+  // In order of their numbers: the link has checked what came off the wire. A step whose result does not come in time
+  // is the link's to notice; it ends in OnGroupDown.
   virtual void OnStepResult(StepResult result) = 0;
-  // The group is gone with all it held. `cause` names the rank and the first cause. Another OnGroupUp follows, unless
-  // `for_good`.
+  // The group is gone with all it held; no result of it follows. `cause` names the rank and the first cause. Another
+  // OnGroupUp follows, unless `for_good`. May come before the first OnGroupUp.
   virtual void OnGroupDown(const absl::Status& cause, bool for_good) = 0;
 };
 
@@ -69,8 +74,8 @@ class StepLink {
  public:
   virtual ~StepLink() = default;
 
-  // Sends a step to every rank. Returns at once. Where the group is down, the step is dropped: OnGroupDown has been or
-  // will be called. Thread-safe.
+  // Sends a step to every rank. Returns at once. A step of a generation that is not up is dropped: OnGroupDown has been
+  // or will be called. Called on the engine's thread.
   virtual void Send(const StepCommand& command) = 0;
 };
 

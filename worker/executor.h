@@ -1,4 +1,5 @@
-// One rank's model: its shard of the weights, its KV cache, its slots; runs steps. Knows no stream and no process.
+// One rank's model: its shard of the weights, its KV cache, its slots; runs steps. Knows no stream and no
+// process.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -18,7 +19,7 @@ namespace trireme::worker {
 
 struct ExecutorOptions {
   std::filesystem::path model_path;
-  sharding::DType dtype = sharding::DType::F32;   // or BF16
+  sharding::DType dtype = sharding::DType::kF32;  // or kBF16
   std::map<std::string, std::string> plan_rules;  // the user's, over the family's
   std::uint32_t max_model_len = 0;                // tokens
   std::uint32_t max_num_seqs = 0;
@@ -44,23 +45,22 @@ struct ExecutorSizes {
 // One thread at a time.
 class Executor {
  public:
-  // Opens the model, compiles the program for the communicator's rank, reads this rank's slices, allocates everything
-  // that steps need, and warms up. `communicator` and `progress` outlive the executor.
-  // Errors: those of OpenModel and Compile; RESOURCE_EXHAUSTED, with the sums, where kv_cache_bytes hold no block.
-  static absl::StatusOr<std::unique_ptr<Executor>> Load(const ExecutorOptions& options, Communicator& communicator,
-                                                        LoadProgress& progress);
+  // Opens the model, compiles the program for the communicator's rank, reads this rank's slices, allocates
+  // everything that steps need, and warms up. `communicator` and `progress` outlive the executor. Errors:
+  // those of OpenModel and Compile; RESOURCE_EXHAUSTED, with the sums, where kv_cache_bytes hold no block.
+  static absl::StatusOr<std::unique_ptr<Executor>> Load(const ExecutorOptions& options,
+                                                        Communicator& communicator, LoadProgress& progress);
   virtual ~Executor() = default;
 
   virtual ExecutorSizes sizes() const = 0;
 
-  // Applies releases and admissions, runs the forward pass over the items, samples. Every rank returns the same
-  // tokens. Nothing is allocated but the result.
-  // INVALID_ARGUMENT for a step that contradicts the slots (the control stream is then broken); errors of the
-  // communicator.
+  // Applies releases and admissions, runs the forward pass over the items, samples. Every rank returns the
+  // same tokens. Nothing is allocated but the result. INVALID_ARGUMENT for a step that contradicts the slots
+  // (the control stream is then broken); errors of the communicator.
   virtual absl::StatusOr<v1::StepResult> Run(const v1::Step& step) = 0;
 
-  // For tests and `verify`: the logits [sampled rows, vocabulary] of the last step, gathered from all ranks (a
-  // collective: every rank calls it).
+  // For tests and `verify`: the logits [sampled rows, vocabulary] of the last step, gathered from all ranks
+  // (a collective: every rank calls it).
   virtual absl::StatusOr<std::vector<float>> GatherLogits() = 0;
 };
 

@@ -25,8 +25,8 @@ class ByteSource {
   virtual absl::Status ReadAt(std::int64_t offset, std::span<std::byte> out) const = 0;
 };
 
-// A file, opened for reading. It is read by pread only, never mapped, so that what is asked for can be counted and a
-// file that shrinks is an error and not a signal.
+// A file, opened for reading. It is read by pread only, never mapped, so that what is asked for can be
+// counted and a file that shrinks is an error and not a signal.
 class FileBytes final : public ByteSource {
  public:
   // NotFound, PermissionDenied and so on, with the path. InvalidArgument if it is not a regular file.

@@ -1,7 +1,7 @@
 // GGUF blocks, and plain floats, to float32.
 //
-// Values are bit-equal with gguf.quants.dequantize: integer parts are exact, products and sums are rounded in the
-// order in which that package does them, and are never fused.
+// Values are bit-equal with gguf.quants.dequantize: integer parts are exact, products and sums are rounded in
+// the order in which that package does them, and are never fused.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // float16 and bfloat16 as bits, to float32 and back. No CPU feature is needed.
 //
-// To float32 is exact. From float32 rounds to nearest, ties to even; what is too large becomes infinity; a NaN stays a
-// NaN with its sign.
+// To float32 is exact. From float32 rounds to nearest, ties to even; what is too large becomes infinity; a
+// NaN stays a NaN with its sign.
 #pragma once
 #include <bit>
 #include <cstdint>

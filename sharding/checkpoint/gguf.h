@@ -1,8 +1,8 @@
 // The header of a GGUF file: typed metadata and a table of tensors.
 //
-// As strict as llama.cpp (no holes and no reordering in the data, no key or name twice), with lengths and counts checked
-// against the bytes that are left before any memory is set aside. Versions 2 and 3, little-endian. Names and shapes of
-// Hugging Face are gguf_llama.h's concern.
+// As strict as llama.cpp (no holes and no reordering in the data, no key or name twice), with lengths and
+// counts checked against the bytes that are left before any memory is set aside. Versions 2 and 3,
+// little-endian. Names and shapes of Hugging Face are gguf_llama.h's concern.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -20,8 +20,8 @@ namespace trireme::sharding {
 
 // One value of the metadata, of the C++ type that its GGUF type has.
 using GgufValue =
-    std::variant<std::uint8_t, std::int8_t, std::uint16_t, std::int16_t, std::uint32_t, std::int32_t, float, bool,
-                 std::string, std::uint64_t, std::int64_t, double, std::vector<std::uint8_t>,
+    std::variant<std::uint8_t, std::int8_t, std::uint16_t, std::int16_t, std::uint32_t, std::int32_t, float,
+                 bool, std::string, std::uint64_t, std::int64_t, double, std::vector<std::uint8_t>,
                  std::vector<std::int8_t>, std::vector<std::uint16_t>, std::vector<std::int16_t>,
                  std::vector<std::uint32_t>, std::vector<std::int32_t>, std::vector<float>, std::vector<bool>,
                  std::vector<std::string>, std::vector<std::uint64_t>, std::vector<std::int64_t>,
@@ -33,8 +33,9 @@ class GgufMetadata {
   // Null if there is no such key.
   const GgufValue* FindValue(std::string_view key) const;
 
-  // The value of `key` if it has exactly the type T (an alternative of GgufValue); InvalidArgument that names key and
-  // types if it has another. If there is no such key: NotFound from Get, nothing from Find, `otherwise` from GetOr.
+  // The value of `key` if it has exactly the type T (an alternative of GgufValue); InvalidArgument that names
+  // key and types if it has another. If there is no such key: NotFound from Get, nothing from Find,
+  // `otherwise` from GetOr.
   template <typename T>
   absl::StatusOr<T> Get(std::string_view key) const;
   template <typename T>
@@ -60,12 +61,13 @@ std::string GgufTypeName(const GgufValue& value);
 struct GgufHeader {
   std::uint32_t version = 0;
   GgufMetadata metadata;
-  std::vector<TensorInfo> tensors;  // in the order of the file, with GGUF's names; shape slowest first; file_index 0
-  std::int64_t data_offset = 0;     // of the data section, from the beginning of the file
+  std::vector<TensorInfo>
+      tensors;  // in the order of the file, with GGUF's names; shape slowest first; file_index 0
+  std::int64_t data_offset = 0;  // of the data section, from the beginning of the file
 };
 
-// InvalidArgument, naming the file, the key or tensor, what was got and what would be right. Unimplemented: a tensor
-// type that Dequantize does not know, a file that is one part of a split model.
+// InvalidArgument, naming the file, the key or tensor, what was got and what would be right. Unimplemented: a
+// tensor type that Dequantize does not know, a file that is one part of a split model.
 absl::StatusOr<GgufHeader> ParseGguf(const ByteSource& file);
 
 template <typename T>

@@ -1,6 +1,7 @@
 // GGUF's architecture `llama` in the terms of Hugging Face: names, config, order of rows.
 //
-// Other architectures are refused by name until their own table exists: their norms, fused weights and rows differ.
+// Other architectures are refused by name until their own table exists: their norms, fused weights and rows
+// differ.
 #pragma once
 #include <string>
 #include <string_view>
@@ -17,11 +18,11 @@ namespace trireme::sharding {
 // InvalidArgument for a name that the architecture does not have.
 absl::StatusOr<std::string> LlamaTensorName(std::string_view gguf_name);
 
-// A config.json in the spelling of Transformers 4 (rope_theta on top). Of the tensors only presence is used (biases,
-// a head of its own) and, failing a key, the number of tokens for the vocabulary.
+// A config.json in the spelling of Transformers 4 (rope_theta on top). Of the tensors only presence is used
+// (biases, a head of its own) and, failing a key, the number of tokens for the vocabulary.
 //
-// Unimplemented: another architecture, experts, per-layer head counts, partial rotary. InvalidArgument: a key that is
-// missing, of a wrong type, or not known in this architecture.
+// Unimplemented: another architecture, experts, per-layer head counts, partial rotary. InvalidArgument: a key
+// that is missing, of a wrong type, or not known in this architecture.
 absl::StatusOr<nlohmann::json> LlamaConfig(const GgufHeader& header);
 
 // The header's tensors under Hugging Face's names, q and k marked as interleaved by head.

@@ -1,7 +1,7 @@
 // The header of a safetensors file: u64 N (little-endian), N bytes of JSON, data.
 //
-// As strict as the reference, and stricter in one point: a name that comes twice is refused. Nothing of the data is
-// read. No number is used, and no memory set aside, before it was checked against the file's size.
+// As strict as the reference, and stricter in one point: a name that comes twice is refused. Nothing of the
+// data is read. No number is used, and no memory set aside, before it was checked against the file's size.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -20,9 +20,9 @@ struct SafetensorsHeader {
   std::int64_t data_offset = 0;                 // of the data section, from the beginning of the file
 };
 
-// InvalidArgument, naming the file, the tensor, what was got and what would be right: a header that is too long, not
-// JSON, not UTF-8 or not of the shape above; an unknown dtype; shapes and offsets that do not agree; data that the
-// tensors do not cover exactly (holes, overlaps, a file too short or too long).
+// InvalidArgument, naming the file, the tensor, what was got and what would be right: a header that is too
+// long, not JSON, not UTF-8 or not of the shape above; an unknown dtype; shapes and offsets that do not
+// agree; data that the tensors do not cover exactly (holes, overlaps, a file too short or too long).
 absl::StatusOr<SafetensorsHeader> ParseSafetensors(const ByteSource& file);
 
 }  // namespace trireme::sharding

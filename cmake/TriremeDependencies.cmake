@@ -11,7 +11,19 @@ find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
 add_library(trireme_dnnl INTERFACE)
 target_include_directories(trireme_dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
-target_link_libraries(trireme_dnnl INTERFACE ${DNNL_LIBRARY})
+# libgomp is oneDNN's already; we call it to keep oneDNN single-threaded.
+find_library(GOMP_LIBRARY NAMES gomp libgomp.so.1 REQUIRED)
+target_link_libraries(trireme_dnnl INTERFACE ${DNNL_LIBRARY} ${GOMP_LIBRARY})
+
+# Highway compiles a kernel once for each instruction set and chooses at run time. Of x86's we keep AVX-512, AVX2 and the
+# portable one: the sets between save no machine worth the time to compile.
+find_path(HWY_INCLUDE_DIR hwy/highway.h REQUIRED)
+find_library(HWY_LIBRARY hwy REQUIRED)
+add_library(trireme_highway INTERFACE)
+target_include_directories(trireme_highway SYSTEM INTERFACE ${HWY_INCLUDE_DIR})
+target_link_libraries(trireme_highway INTERFACE ${HWY_LIBRARY})
+target_compile_definitions(trireme_highway INTERFACE HWY_SHARED_DEFINE
+                           "HWY_DISABLED_TARGETS=(HWY_SSE4|HWY_SSSE3|HWY_AVX3_DL)")
 
 # The public google/rpc/*.proto, from PyPI's googleapis-common-protos (deploy/install_dependencies.sh fetches it).
 if(DEFINED ENV{XDG_CACHE_HOME})

@@ -11,67 +11,70 @@
 // 0.
 //
 // Row-invariant: a row's bits depend on no other row and not on rows, the pool or where n was cut
-//   - with a float32 weight, everywhere: each sum is one chain of fused multiply-adds in the order of i, from
-//   0, and
-//     the bias is added last (so the bits are the same on every CPU with FMA);
-//   - with a bfloat16 weight, where ProductEngine is kOwn (the same chain). kOneDnn promises only that the
-//   same
-//     product repeated gives the same bits.
+//   - with kOwn: each sum is one chain of fused multiply-adds in the order of i, from 0, and the bias is
+//   added
+//     last. So the bits are the same on every CPU with FMA, and can be said in advance;
+//   - with kOneDnn nothing of that: the same product repeated gives the same bits, and that is all.
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
+#include "kernels/cpu/aligned_buffer.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/tensor.h"
 
 namespace trireme::kernels::cpu {
 
-// Who multiplies. oneDNN has AMX and AVX512_BF16; its float32 is not row-invariant on every CPU, and ours
-// keeps up.
+// Who multiplies. oneDNN knows AMX and AVX512_BF16. Its float32 is not row-invariant on every CPU, and ours
+// keeps up with it.
 enum class ProductEngine { kOwn, kOneDnn };
 
 // kOneDnn for bfloat16 on a CPU with AMX or AVX512_BF16, else kOwn.
 ProductEngine PreferredProductEngine(ElementType type);
 
-struct PackedWeightOptions {
-  ProductEngine engine = ProductEngine::kOwn;
+namespace internal {
 
-  // The largest `rows` of a Multiply, used by kOneDnn only, which makes a primitive for 1, 2, 4 … rows now
-  // rather than within a step. Larger products are done in pieces of this many rows.
-  std::int64_t max_rows = 512;
+// The packed weight and the loop over it, of one engine. Immutable once made.
+class ProductBackend {
+ public:
+  virtual ~ProductBackend() = default;
+
+  // x is rounded already: [rows, k], float32 for kOwn, bfloat16 for kOneDnn with a bfloat16 weight.
+  virtual void Multiply(const void* x, std::int64_t rows, const float* bias, float* out,
+                        ThreadPool& pool) const = 0;
+  virtual ElementType x_type() const = 0;
+  virtual std::int64_t size_bytes() const = 0;
+  virtual std::string_view implementation() const = 0;
 };
 
+}  // namespace internal
+
 // A weight in the order in which the product reads it. It keeps nothing of `weight`: the caller may free
-// that. Any number of threads may multiply with one PackedWeight at once.
+// that. Immutable, so any number of Multipliers may use it at once.
 class PackedWeight {
  public:
-  // Uses PreferredProductEngine(weight.type).
-  PackedWeight(const Matrix& weight, ThreadPool& pool);
-  PackedWeight(const Matrix& weight, const PackedWeightOptions& options, ThreadPool& pool);
-  ~PackedWeight();
-  PackedWeight(PackedWeight&&) noexcept;
-  PackedWeight& operator=(PackedWeight&&) noexcept;
+  // The pool is used for packing only.
+  PackedWeight(const Matrix& weight, ThreadPool& pool);  // with PreferredProductEngine(weight.type)
+  PackedWeight(const Matrix& weight, ProductEngine engine, ThreadPool& pool);
 
   std::int64_t n() const { return n_; }
   std::int64_t k() const { return k_; }
   ElementType type() const { return type_; }
 
   // What it holds, padding included.
-  std::int64_t size_bytes() const;
+  std::int64_t size_bytes() const { return backend_->size_bytes(); }
 
-  // How the product is carried out ("own, avx512", "brg:avx512_core_amx_bf16"), for a log line.
-  const char* implementation() const;
+  // How the product is carried out ("own:avx512", "brg:avx512_core_amx_bf16"), for a log line.
+  std::string_view implementation() const { return backend_->implementation(); }
 
  private:
   friend class Multiplier;
-  class Storage;
-  class OwnStorage;
-  class OneDnnStorage;
 
   std::int64_t n_;
   std::int64_t k_;
   ElementType type_;
-  std::unique_ptr<Storage> storage_;
+  std::unique_ptr<internal::ProductBackend> backend_;
 };
 
 struct ProductArguments {
@@ -81,29 +84,27 @@ struct ProductArguments {
   std::int64_t rows = 0;
 };
 
-// Room for what a product writes on the way (rounded and padded rows), made once for the largest product of a
-// rank. One Multiply at a time.
+// Multiplies on a pool, with room of its own for rounded rows. One Multiply at a time.
 class Multiplier {
  public:
+  // The largest product with a bfloat16 weight that will be asked for. Zeros if all weights are float32.
   struct Limits {
     std::int64_t max_rows = 0;
-    std::int64_t max_k = 0;  // of bfloat16 weights; 0 if all are float32
-    std::int64_t max_n = 0;  // likewise
+    std::int64_t max_k = 0;
   };
-  Multiplier(const Limits& limits, ThreadPool& pool);  // the pool must outlive it
-  ~Multiplier();
-  Multiplier(const Multiplier&) = delete;
-  Multiplier& operator=(const Multiplier&) = delete;
 
-  // See the top of this file.
-  // REQUIRES: rows <= max_rows; for a bfloat16 weight k <= max_k and n <= max_n.
+  Multiplier(const Limits& limits, ThreadPool& pool);  // the pool must outlive it
+
+  // The product at the top of this file. Allocates nothing, but for what oneDNN does within; the first
+  // product of each number of rows may. REQUIRES: with a bfloat16 weight, rows <= max_rows and k <= max_k.
   void Multiply(const PackedWeight& weight, const ProductArguments& arguments);
 
  private:
-  struct Scratch;
+  const void* Round(const PackedWeight& weight, const ProductArguments& arguments);
+
   Limits limits_;
   ThreadPool& pool_;
-  std::unique_ptr<Scratch> scratch_;
+  AlignedBuffer rounded_;
 };
 
 }  // namespace trireme::kernels::cpu

@@ -17,8 +17,4 @@ const CpuFeatures& GetCpuFeatures();
 // Whether products of bfloat16 are quicker than those of float32 here, not only half the bytes.
 bool PrefersBfloat16();
 
-// How many threads can run at once: the affinity mask of the calling thread, and no more than the cgroup's
-// `cpu.max` (version 2) or `cpu.cfs_quota_us` (version 1), rounded up. At least 1.
-int UsableCpus();
-
 }  // namespace trireme::kernels::cpu

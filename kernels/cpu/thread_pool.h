@@ -6,6 +6,7 @@
 #pragma once
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -72,7 +73,7 @@ class ThreadPool {
 
   void Run(std::int64_t n, std::int64_t min_range, Loop loop);
 
-  const absl::Duration spin_;
+  const std::chrono::nanoseconds spin_;
   std::atomic<int> num_running_ = 0;  // workers that have not finished their range
   std::vector<std::unique_ptr<Worker>> workers_;
 };

@@ -71,10 +71,26 @@ using Placement = std::variant<Replicate, Shard, StridedShard, Partial>;
 // "replicate", "shard(0)", "strided_shard(0)", "partial".
 std::string ToString(const Placement& placement);
 
-// What `rank` holds of an axis that is cut. Shard treats the whole axis as one block and so needs an axis of one
-// block; StridedShard cuts each block and concatenates.
+// What `rank` holds of an axis whose every block is cut by itself: ascending, without empty intervals, touching ones
+// joined. An empty rank gets an empty list.
 //
-// InvalidArgument, in one sentence that names `what`, the numbers and the degree, where the division forbids it.
+// InvalidArgument, in one sentence that names `what`, the numbers and the degree, where a division forbids it.
 absl::StatusOr<Intervals> CutAxis(const Axis& axis, Rank rank);
+
+// CutAxis for each rank of `world`, in rank order.
+absl::StatusOr<std::vector<Intervals>> CutAxisForAll(const Axis& axis, int world);
+
+// The axis as Shard cuts it: of one block. InvalidArgument for an axis of several, whose parts would be mixed up.
+absl::StatusOr<Axis> AxisForShard(const Axis& axis);
+
+// The axis as StridedShard cuts it: its own blocks; an axis of one block is taken as two equal halves (a gate|up that
+// the program knows nothing about). InvalidArgument if it cannot be halved in whole units.
+absl::StatusOr<Axis> AxisForStridedShard(const Axis& axis);
+
+// All of an axis of `extent` elements, as a list: empty for an extent of 0.
+Intervals Whole(std::int64_t extent);
+
+// From the first element held to the last; [0, 0) for an empty list.
+Interval Span(const Intervals& intervals);
 
 }  // namespace trireme::sharding

@@ -10,30 +10,32 @@
 
 namespace trireme::sharding {
 
-// Module pattern → strategy name. A component that is only digits, and `*`, match any number:
-// "model.layers.*.self_attn.q_proj". Modules that no rule matches are replicated.
+// Pattern of module names → strategy name. The component `*` matches any number, and only a number:
+// "model.layers.*.self_attn.q_proj". All else matches itself, so "model.layers.0.self_attn.q_proj" is a rule for one
+// layer, and goes before the general one. Modules that no rule matches are replicated.
 struct Plan {
   std::map<std::string, std::string> rules;
 };
 
+// `base` with the rules of `overrides` over it, key by key.
+Plan MergePlans(Plan base, const Plan& overrides);
+
 // Replaces each path component that is only digits by `*`.
 std::string GeneralizeModuleName(std::string_view module);
 
-// The plan with each rule's strategy looked up.
-//
-// InvalidArgument, all at once: a strategy that is not registered (with the list of names); a rule that matches no
-// module of the program (with the nearest names).
+// The strategy of each module of one program. Immutable; may be used from any number of threads.
 class ResolvedPlan {
  public:
+  // InvalidArgument, all at once, one a line: a strategy that is not registered (with the list of names); a rule that
+  // matches no module with parameters (with the nearest names).
   static absl::StatusOr<ResolvedPlan> Resolve(const Plan& plan, const Program& program,
                                               const StrategyRegistry& registry);
 
-  // The strategy of a module; `replicate` where no rule matches. Null for the empty name.
+  // `replicate` where no rule matches. Null for what has no parameters, the empty name among them.
   const Strategy* ForModule(std::string_view module) const;
 
  private:
-  std::map<std::string, std::shared_ptr<const Strategy>> by_pattern_;
-  std::shared_ptr<const Strategy> replicate_;
+  std::map<std::string, std::shared_ptr<const Strategy>, std::less<>> by_module_;
 };
 
 }  // namespace trireme::sharding

@@ -1,7 +1,9 @@
 // How one module is made parallel. A strategy is an object whose hooks all have a default that does nothing; the
 // built-in ones are listed in registry.cc, a user's own is a class and one Register call.
 //
-// Names and meaning follow Transformers' ParallelInterface (facts in its documentation) and Diffusers' packed styles.
+// Names and meaning follow Transformers' ParallelInterface and Diffusers' packed styles. The layout compiler works out
+// from the parameters' placements what an op needs and gives, and refuses a strategy whose layouts contradict that. On a
+// single rank all layouts are Replicate and only ValidateParameter is called.
 #pragma once
 #include <memory>
 #include <string>
@@ -33,10 +35,11 @@ class Strategy {
   // refused by the compiler in any case.)
   virtual absl::Status ValidateParameter(const ParameterRole& role, int world) const;
 
-  // How the parameter is spread over the ranks. Default: Replicate.
+  // How the parameter is spread over the ranks: Replicate, Shard or StridedShard. Default: Replicate.
   virtual Placement ShardParameter(const ParameterRole& role) const;
 
-  // The layout in which the module wants its input. Default: Replicate.
+  // The layout in which the module wants its input. A module that wants Shard may also be given Replicate: the compiler
+  // slices it. Default: Replicate.
   virtual Placement InputLayout() const;
 
   // The layout that the module's own computation gives. Default: Replicate.

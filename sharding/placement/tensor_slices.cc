@@ -33,6 +33,7 @@ class RunWalker {
   }
 
   void CopyElements(std::int64_t full_begin, std::int64_t count) {
+    if (count == 0) return;
     const std::size_t bytes = count * part_.element_bytes;
     copy_(full_begin * part_.element_bytes, local_begin_, bytes);
     local_begin_ += bytes;

@@ -14,8 +14,8 @@
 namespace trireme::sharding {
 namespace {
 
-// Goes through the program once. Where something is wrong it notes the problem, leaves the op's output undefined and
-// goes on, so that all problems are found.
+// Goes through the program once. Where something is wrong it notes the problem and goes on as if the output were
+// Replicate, from which every layout can be made, so that all problems are found and none is made up.
 class Compiler {
  public:
   Compiler(const Program& program, const ResolvedPlan& plan, Rank rank)
@@ -28,10 +28,11 @@ class Compiler {
   absl::StatusOr<CompiledProgram> Run() && {
     for (const Op& op : program_.ops) {
       std::visit([&](const auto& kind) { CompileOp(op, kind); }, op.kind);
+      if (!values_.IsDefined(op.output)) values_.AssumeReplicated(op.output);
     }
-    if (values_.IsDefined(program_.logits)) FinishLogits();
     if (!problems_.empty()) return problems_.ToStatus();
     out_.rope_tables = program_.rope_tables;
+    FinishLogits();
     FinishKvGroups();
     PlanArena(out_);
     return std::move(out_);
@@ -89,7 +90,6 @@ class Compiler {
   }
 
   void CompileOp(const Op& op, const RopeOp& rope) {
-    if (!InputsAreDefined(op)) return;
     ReducePartials(op);
     const Layout layout = values_.LayoutOf(op.inputs[0]);
     if (!HoldsWholeHeads(layout, rope.head_dim)) return Refuse(op, "rope needs whole heads on each rank");
@@ -101,7 +101,6 @@ class Compiler {
   }
 
   void CompileOp(const Op& op, const AttentionOp& attention) {
-    if (!InputsAreDefined(op)) return;
     ReducePartials(op);
     const bool by_heads = values_.LayoutOf(op.inputs[0]).is_cut();
     std::vector<ValueId> inputs;
@@ -130,27 +129,23 @@ class Compiler {
   }
 
   void CompileOp(const Op& op, const GatedActivationOp& gated) {
-    if (!InputsAreDefined(op)) return;
     ReducePartials(op);
     CompileElementwise(op, gated);
   }
 
   void CompileOp(const Op& op, const AddOp& add) {
-    if (!InputsAreDefined(op)) return;
     const bool both_partial = IsPartial(op.inputs[0]) && IsPartial(op.inputs[1]);
     if (!both_partial) ReducePartials(op);
     CompileElementwise(op, add);
   }
 
   void CompileOp(const Op& op, const ScaleOp& scale) {
-    if (!InputsAreDefined(op)) return;
     // A bias that waits for the sum would have to be scaled too.
     if (!values_.PendingBiases(op.inputs[0]).empty()) ReducePartials(op);
     Define(op, scale, {*Input(op, 0, values_.LayoutOf(op.inputs[0]))}, values_.LayoutOf(op.inputs[0]));
   }
 
   void CompileOp(const Op& op, const SelectRowsOp& select) {
-    if (!InputsAreDefined(op)) return;
     ReducePartials(op);
     Define(op, select, {*Input(op, 0, values_.LayoutOf(op.inputs[0]))}, values_.LayoutOf(op.inputs[0]));
   }
@@ -250,13 +245,6 @@ class Compiler {
                     .pending_biases = std::move(pending)});
   }
 
-  bool InputsAreDefined(const Op& op) const {
-    for (const ValueId input : op.inputs) {
-      if (!values_.IsDefined(input)) return false;
-    }
-    return true;
-  }
-
   bool IsPartial(ValueId value) const { return values_.LayoutOf(value).is_partial(); }
 
   void ReducePartials(const Op& op) {
@@ -266,7 +254,6 @@ class Compiler {
   }
 
   std::optional<ValueId> Input(const Op& op, std::size_t index, const Layout& wanted) {
-    if (!values_.IsDefined(op.inputs[index])) return std::nullopt;
     return values_.In(op.inputs[index], wanted, op.module);
   }
 

@@ -25,6 +25,11 @@ void ValueLayouts::Define(Definition definition) {
   tracked.versions = {{.local = local, .layout = std::move(definition.layout)}};
 }
 
+void ValueLayouts::AssumeReplicated(ValueId value) {
+  CHECK(!problems_.empty()) << program_.values[value].name << " was not compiled, and nobody said why";
+  tracked_[value].versions = {{.local = NewLocal(value, Layout::Replicated(), ""), .layout = Layout::Replicated()}};
+}
+
 bool ValueLayouts::HasLayout(ValueId value, const Layout& layout) const { return Find(value, layout) != nullptr; }
 
 std::optional<ValueId> ValueLayouts::In(ValueId value, const Layout& wanted, std::string_view user) {

@@ -36,8 +36,10 @@ class ValueLayouts {
   // Emits the op that computes `op.output` in `layout`.
   void Define(Definition definition);
 
-  // False if no layout was found for the value: a problem was noted.
   bool IsDefined(ValueId value) const { return !tracked_[value].versions.empty(); }
+
+  // Defines a value whose op could not be compiled, so that what follows can be looked at. A problem was noted.
+  void AssumeReplicated(ValueId value);
 
   // The layout in which the value was first defined, or the one it was reduced to. REQUIRES: IsDefined.
   const Layout& LayoutOf(ValueId value) const { return tracked_[value].versions.front().layout; }

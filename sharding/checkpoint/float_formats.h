@@ -12,19 +12,21 @@ inline float BFloat16ToFloat(std::uint16_t bits) { return std::bit_cast<float>(s
 
 inline std::uint16_t FloatToBFloat16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   // A NaN whose payload lies in the low half would become infinity: set the quiet bit.
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((bits >> 16) | 0x0040u);
-  const std::uint32_t rounding = 0x7fffu + ((bits >> 16) & 1u);
-  return static_cast<std::uint16_t>((bits + rounding) >> 16);
+  const std::uint32_t quiet = (bits >> 16) | 0x0040u;
+  return static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 
 inline float Float16ToFloat(std::uint16_t half) {
   const std::uint32_t sign = (std::uint32_t{half} & 0x8000u) << 16;
   const std::uint32_t magnitude = half & 0x7fffu;
-  if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | ((magnitude & 0x3ffu) << 13));
-  // The exponent's bias differs by 112. As a product it is right for subnormals too, and exact.
-  const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
-  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(scaled));
+  // The exponent's bias differs by 112; that of infinities and NaNs is all ones in both.
+  const std::uint32_t normal = (magnitude << 13) + (magnitude >= 0x7c00u ? 224u << 23 : 112u << 23);
+  // A subnormal counts units of 2^-24, as does the fraction of 0.5. No subnormal float is met on the way, so that a
+  // thread that flushes those to zero gets the same.
+  const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(0x3f000000u + magnitude) - 0.5f);
+  return std::bit_cast<float>(sign | (magnitude < 0x0400u ? subnormal : normal));
 }
 
 inline std::uint16_t FloatToFloat16(float value) {

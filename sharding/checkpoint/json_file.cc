@@ -47,6 +47,9 @@ class DuplicateFinder {
 };
 
 absl::StatusOr<Json> ParseObject(const std::string& text) {
+  // nlohmann's parser takes a zero byte for the end and would not look at what follows.
+  if (text.find('\0') != std::string::npos)
+    return absl::InvalidArgumentError("not valid JSON: it has a zero byte");
   DuplicateFinder finder;
   Json parsed;
   try {

@@ -238,6 +238,11 @@ bool HeaderHandler::parse_error(std::size_t position, const std::string&, const 
 }  // namespace
 
 absl::StatusOr<SafetensorsJson> ParseSafetensorsJson(std::string_view text) {
+  // nlohmann's parser takes a zero byte for the end and would not look at what follows.
+  const std::size_t zero = text.find('\0');
+  if (zero != std::string_view::npos) {
+    return absl::InvalidArgumentError(absl::StrCat("not valid JSON at byte ", zero, ": a zero byte"));
+  }
   HeaderHandler handler;
   if (Json::sax_parse(text.begin(), text.end(), &handler)) return std::move(handler).Take();
   return absl::InvalidArgumentError(handler.error());

@@ -36,7 +36,9 @@
 
 namespace trireme::sharding {
 
-// InvalidArgument lists *all* problems, one a line: what a strategy refuses, what an axis forbids, edges with no rule.
+// InvalidArgument lists *all* problems, one a line, each with the modules that have it: what a strategy refuses, what an
+// axis forbids, edges with no rule.
+// REQUIRES: `plan` was resolved against `program`.
 absl::StatusOr<CompiledProgram> Compile(const Program& program, const ResolvedPlan& plan, Rank rank);
 
 // The degrees in [1, max_degree] for which Compile succeeds on every rank.

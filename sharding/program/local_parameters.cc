@@ -31,7 +31,6 @@ LocalParameters::LocalParameters(const Program& program, AxisCutter& cutter, Pro
     : program_(program), cutter_(cutter), problems_(problems), out_(out) {}
 
 std::optional<CutParameter> LocalParameters::Cut(const Use& use) {
-  CHECK(use.strategy != nullptr) << use.module;
   absl::StatusOr<CutParameter> cut = TryCut(use);
   if (cut.ok()) return *std::move(cut);
   problems_.Add(use.module, std::string(cut.status().message()));
@@ -41,8 +40,8 @@ std::optional<CutParameter> LocalParameters::Cut(const Use& use) {
 absl::StatusOr<CutParameter> LocalParameters::TryCut(const Use& use) {
   const Parameter& parameter = program_.parameters[use.parameter];
   const ParameterRole role{.parameter = parameter, .is_bias = use.is_bias, .is_embedding = use.is_embedding};
-  RETURN_IF_ERROR(use.strategy->ValidateParameter(role, out_.rank.world));
-  const Placement placement = out_.rank.world == 1 ? Replicate{} : use.strategy->ShardParameter(role);
+  RETURN_IF_ERROR(use.strategy.ValidateParameter(role, out_.rank.world));
+  const Placement placement = out_.rank.world == 1 ? Replicate{} : use.strategy.ShardParameter(role);
   ASSIGN_OR_RETURN(const std::optional<int> dim, CutDimension(placement, static_cast<int>(parameter.axes.size())));
   CutParameter cut{.dim = dim, .strided = std::holds_alternative<StridedShard>(placement), .parts = nullptr};
   std::vector<Intervals> slices = WholeSlices(use.parameter);

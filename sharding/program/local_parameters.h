@@ -31,7 +31,7 @@ class LocalParameters {
   struct Use {
     ParameterId parameter = 0;
     std::string_view module;
-    const Strategy* strategy = nullptr;
+    const Strategy& strategy;
     bool is_bias = false;
     bool is_embedding = false;
   };

@@ -15,24 +15,29 @@
 
 namespace trireme::sharding {
 
+// Degrees above this are refused unseen.
+inline constexpr int kMaxTpDegree = 128;
+
 // Immutable; may be used from any number of threads.
 struct Model {
   std::unique_ptr<const Checkpoint> checkpoint;
   DecoderSpec spec;
   Program program;
-  ResolvedPlan plan;
+  ResolvedPlan plan;  // the family's, with the user's rules over it
   bool family_has_plan = false;
-  std::vector<int> valid_tp_degrees;  // ascending
+  std::vector<int> valid_tp_degrees;  // ascending, up to kMaxTpDegree
 };
 
 // Opens a Hugging Face folder or a GGUF file, finds its family, builds program and plan, and compares the program's
-// parameters with the checkpoint's tensors.
+// parameters with the checkpoint's tensors. Reads headers only, and of GGUF the few numbers of rope_freqs.weight.
 //
 // NotFound: no such file. InvalidArgument: an architecture or config value that is not supported, an unknown config
-// key, an unknown or missing tensor, a wrong shape; all of a kind at once, each by name.
-absl::StatusOr<Model> OpenModel(const std::filesystem::path& path, const StrategyRegistry& registry);
+// key, an unknown or missing tensor, a wrong shape; all of a kind at once, each by name. A plan that does not resolve.
+absl::StatusOr<Model> OpenModel(const std::filesystem::path& path, const StrategyRegistry& registry,
+                                const Plan& user_plan = {});
 
-// InvalidArgument if `tp_degree` does not fit `model`: every problem, one a line, and the degrees that fit.
+// InvalidArgument if `tp_degree` does not fit `model`: every problem, one a line, and last the degrees that fit
+// ("valid tp_degree: 1, 3, 9").
 absl::Status CheckTpDegree(const Model& model, int tp_degree);
 
 }  // namespace trireme::sharding

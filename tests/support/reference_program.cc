@@ -76,11 +76,11 @@ bool SameBits(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std:
 // What one rank holds.
 class RankRun {
  public:
-  RankRun(const CompiledProgram& program, const TensorMap& tensors, const Prompt& prompt)
+  RankRun(const CompiledProgram& program, const ReadParameter& read, const Prompt& prompt)
       : program_(program), prompt_(prompt),
         arena_(program.arena_width * NumTokens(), std::numeric_limits<float>::quiet_NaN()) {
     for (const LocalParameter& parameter : program.parameters) {
-      parameters_.push_back(CutParameter(parameter, tensors.at(parameter.name)));
+      parameters_.push_back(read(parameter));
     }
   }
 
@@ -159,8 +159,8 @@ class RankRun {
 // All ranks, op by op.
 class LockStep {
  public:
-  LockStep(std::span<const CompiledProgram> programs, const TensorMap& tensors, const Prompt& prompt) {
-    for (const CompiledProgram& program : programs) ranks_.emplace_back(program, tensors, prompt);
+  LockStep(std::span<const CompiledProgram> programs, const ReadParameter& read, const Prompt& prompt) {
+    for (const CompiledProgram& program : programs) ranks_.emplace_back(program, read, prompt);
     for (const RankRun& rank : ranks_) CHECK_EQ(rank.program().ops.size(), first().ops.size());
   }
 
@@ -267,8 +267,12 @@ Matrix RunProgram(const Program& program, const TensorMap& tensors, const Prompt
   return FullRun(program, tensors, prompt).Run();
 }
 
-Matrix RunRanks(std::span<const CompiledProgram> ranks, const TensorMap& tensors, const Prompt& prompt) {
-  return LockStep(ranks, tensors, prompt).Run();
+ReadParameter PartsOf(const TensorMap& tensors) {
+  return [&](const LocalParameter& parameter) { return CutParameter(parameter, tensors.at(parameter.name)); };
+}
+
+Matrix RunRanks(std::span<const CompiledProgram> ranks, const ReadParameter& read, const Prompt& prompt) {
+  return LockStep(ranks, read, prompt).Run();
 }
 
 double LargestDifference(const Matrix& a, const Matrix& b) {

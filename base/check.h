@@ -31,8 +31,8 @@ std::optional<std::string> ComparisonFailure(const char* expression, const A& a,
 
 // CHECK(condition) << "more";
 // A loop and not an if, so that an `else` after it cannot attach to it; the failure never returns.
-#define CHECK(condition)           \
-  while (!(condition)) [[unlikely]] \
+#define CHECK(condition) \
+  while (!(condition))   \
   ::trireme::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()
 
 #define TRIREME_CHECK_OP_(op, a, b, expression)                                                       \

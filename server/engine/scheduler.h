@@ -26,8 +26,8 @@ struct SchedulerLimits {
 struct SequenceView {
   std::uint64_t key = 0;           // the engine's handle
   std::uint32_t num_tokens = 0;    // prompt and generated
-  std::uint32_t num_computed = 0;  // whose keys and values are in the cache; <= num_tokens, equal if there is no more to do
-  std::uint32_t num_blocks = 0;    // held, per KV group; enough for num_computed
+  std::uint32_t num_computed = 0;  // whose keys and values are in the cache; 0 if waiting; <= num_tokens, equal if done
+  std::uint32_t num_blocks = 0;    // held, per KV group; enough for num_computed; 0 if waiting
 };
 
 // Both in order of arrival; who waits came after all that run.

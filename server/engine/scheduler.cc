@@ -1,0 +1,136 @@
+#include "server/engine/scheduler.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace trireme::server {
+namespace {
+
+bool IsDecode(const SequenceView& view) { return view.num_tokens - view.num_computed == 1; }
+
+// A decision while it is made: what is left of budget and blocks, and what each running sequence got.
+class StepPlan {
+ public:
+  StepPlan(const SchedulerLimits& limits, const Snapshot& snapshot)
+      : limits_(limits),
+        snapshot_(snapshot),
+        budget_(limits.max_num_batched_tokens),
+        free_blocks_(snapshot.free_blocks),
+        num_kept_(snapshot.running.size()),
+        granted_(snapshot.running.size()) {}
+
+  void GrantDecodes() {
+    for (std::size_t i = 0; i < num_kept_; ++i) {
+      if (IsDecode(snapshot_.running[i])) Grant(i);
+    }
+  }
+
+  void GrantPrefillChunks() {
+    for (std::size_t i = 0; i < num_kept_; ++i) {
+      if (!IsDecode(snapshot_.running[i])) Grant(i);
+    }
+  }
+
+  void AdmitWaiting();
+  Decision ToDecision() const;
+
+ private:
+  std::uint32_t Blocks(std::uint32_t num_tokens) const { return BlocksFor(num_tokens, limits_.kv_block_tokens); }
+
+  void Grant(std::size_t i);
+  void PreemptYoungest();
+  std::uint32_t BlocksOwedToRunning() const;
+
+  const SchedulerLimits& limits_;
+  const Snapshot& snapshot_;
+  std::uint32_t budget_;
+  std::uint32_t free_blocks_;
+  std::size_t num_kept_;                // running sequences that are not preempted: the oldest
+  std::vector<ScheduledItem> granted_;  // per running sequence; num_tokens 0 for none
+  std::vector<ScheduledItem> admitted_;
+};
+
+// Gives running sequence `i` what it still has to compute, as far as budget and blocks go. Evicts younger ones only if
+// it could not take a single token otherwise.
+void StepPlan::Grant(std::size_t i) {
+  const SequenceView& view = snapshot_.running[i];
+  const std::uint32_t wanted = std::min(view.num_tokens - view.num_computed, budget_);
+  if (wanted == 0) return;
+  const std::uint32_t room = view.num_blocks * limits_.kv_block_tokens - view.num_computed;
+  while (room == 0 && free_blocks_ == 0 && i + 1 < num_kept_) PreemptYoungest();
+  const std::uint64_t reachable = room + std::uint64_t{free_blocks_} * limits_.kv_block_tokens;
+  const std::uint32_t num_tokens = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, reachable));
+  if (num_tokens == 0) return;
+  const std::uint32_t needed = Blocks(view.num_computed + num_tokens);
+  const std::uint32_t new_blocks = needed - std::min(needed, view.num_blocks);
+  granted_[i] = {.key = view.key, .num_tokens = num_tokens, .new_blocks = new_blocks};
+  budget_ -= num_tokens;
+  free_blocks_ -= new_blocks;
+}
+
+void StepPlan::PreemptYoungest() {
+  ScheduledItem& item = granted_[--num_kept_];
+  free_blocks_ += snapshot_.running[num_kept_].num_blocks + item.new_blocks;
+  budget_ += item.num_tokens;
+  item = {};
+}
+
+std::uint32_t StepPlan::BlocksOwedToRunning() const {
+  std::uint32_t owed = 0;
+  for (std::size_t i = 0; i < num_kept_; ++i) {
+    const std::uint32_t needed = Blocks(snapshot_.running[i].num_tokens);
+    const std::uint32_t held = snapshot_.running[i].num_blocks + granted_[i].new_blocks;
+    owed += needed - std::min(needed, held);
+  }
+  return owed;
+}
+
+void StepPlan::AdmitWaiting() {
+  // Whoever was just evicted is first in the queue, and the blocks went to one older than it.
+  if (num_kept_ < snapshot_.running.size()) return;
+  std::uint32_t owed = BlocksOwedToRunning();
+  for (const SequenceView& view : snapshot_.waiting) {
+    const std::uint64_t needed = Blocks(view.num_tokens);
+    if (num_kept_ + admitted_.size() == limits_.max_num_seqs || budget_ == 0 || owed + needed > free_blocks_) return;
+    const std::uint32_t num_tokens = std::min(view.num_tokens, budget_);
+    const std::uint32_t new_blocks = Blocks(num_tokens);
+    admitted_.push_back({.key = view.key, .num_tokens = num_tokens, .new_blocks = new_blocks});
+    budget_ -= num_tokens;
+    free_blocks_ -= new_blocks;
+    owed += static_cast<std::uint32_t>(needed) - new_blocks;
+  }
+}
+
+Decision StepPlan::ToDecision() const {
+  Decision decision;
+  for (std::size_t i = snapshot_.running.size(); i > num_kept_; --i) {
+    decision.preempt.push_back(snapshot_.running[i - 1].key);
+  }
+  for (std::size_t i = 0; i < num_kept_; ++i) {
+    if (granted_[i].num_tokens > 0) decision.items.push_back(granted_[i]);
+  }
+  for (const ScheduledItem& item : admitted_) {
+    decision.items.push_back(item);
+    decision.admit.push_back(item.key);
+  }
+  return decision;
+}
+
+}  // namespace
+
+std::uint32_t BlocksFor(std::uint32_t num_tokens, std::uint32_t kv_block_tokens) {
+  return num_tokens / kv_block_tokens + (num_tokens % kv_block_tokens != 0);
+}
+
+Decision Schedule(const SchedulerLimits& limits, const Snapshot& snapshot) {
+  CHECK_GT(limits.kv_block_tokens, 0u);
+  CHECK_LE(snapshot.running.size(), limits.max_num_seqs);
+  StepPlan plan(limits, snapshot);
+  plan.GrantDecodes();
+  plan.GrantPrefillChunks();
+  plan.AdmitWaiting();
+  return plan.ToDecision();
+}
+
+}  // namespace trireme::server

@@ -55,10 +55,6 @@ class EngineStatistics {
   virtual void OnRequestEnd(std::string_view outcome, absl::Duration since_submit) = 0;
 };
 
-// Whether the same request may succeed later, so that a client should be told to retry (after Submit's or OnError's
-// status): UNAVAILABLE, and RESOURCE_EXHAUSTED if the queue was full (not if the request could never fit).
-bool IsRetryable(const absl::Status& status);
-
 class Engine final : public StepListener {
  public:
   // `statistics` may be null; it and the link outlive the engine. REQUIRES: Validate(options).ok().

@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -85,5 +86,12 @@ class RequestObserver {
   // the worker broke the protocol.
   virtual void OnError(const absl::Status& status) = 0;
 };
+
+// RESOURCE_EXHAUSTED that passes by itself: the queue is full.
+absl::Status QueueFullError(std::string_view message);
+
+// Whether the same request may succeed later, so that a client should be told to retry: UNAVAILABLE and
+// QueueFullError, not a request that could never fit.
+bool IsRetryable(const absl::Status& status);
 
 }  // namespace trireme::server

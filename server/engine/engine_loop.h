@@ -1,0 +1,95 @@
+// The engine's loop: receive events, admit and schedule sequences, send steps, stream tokens.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/engine/engine.h"
+#include "server/engine/gate.h"
+#include "server/engine/group_ledger.h"
+#include "server/engine/scheduler.h"
+#include "server/engine/sequence.h"
+#include "server/engine/step_link.h"
+
+namespace trireme::server {
+
+// Belongs to one thread, that which calls Run.
+class EngineLoop {
+ public:
+  // `statistics` may be null. All outlive the loop.
+  EngineLoop(const EngineOptions& options, Gate* gate, StepLink* link, EngineStatistics* statistics)
+      : options_(options), gate_(*gate), link_(*link), statistics_(statistics) {}
+
+  // Returns when the gate is stopped; then every request has ended.
+  void Run();
+
+ private:
+  // An item that samples, as it was sent.
+  struct Sampling {
+    std::uint64_t key = 0;
+    std::uint32_t slot = 0;
+    std::uint64_t epoch = 0;
+  };
+  struct StepInFlight {
+    std::uint64_t number = 0;
+    std::vector<Sampling> sampling;
+    std::uint32_t num_tokens = 0;
+    std::uint32_t num_sequences = 0;
+  };
+  using Sequences = std::map<std::uint64_t, Sequence>;  // by key: in order of arrival
+
+  // Receive.
+  bool Receive();
+  void On(SubmitEvent event);
+  void On(CancelEvent event);
+  void On(AbortEvent event);
+  void On(GroupUpEvent event);
+  void On(GroupDownEvent event);
+  void On(StepResult result);
+  void On(StopEvent event);
+  void EndExpired();
+
+  // Admit, schedule, send.
+  void SendSteps();
+  Snapshot TakeSnapshot() const;
+  void Carry(const Decision& decision);
+  void Preempt(std::uint64_t key);
+  Admission Admit(std::uint64_t key);
+  StepItem Advance(const ScheduledItem& item, StepInFlight& step);
+
+  // Stream.
+  void Deliver(const Sampling& sampled, const SlotTokens* tokens, std::uint64_t step);
+  void Stream(Sequence& sequence, const GeneratedToken& token);
+  void Finish(std::uint64_t key, FinishReason reason);
+  void Fail(std::uint64_t key, const absl::Status& status);
+  void FailAll(Sequences& sequences, std::string_view why);
+  Sequence Remove(std::uint64_t key, std::string_view outcome);
+  Sequence* Find(std::uint64_t key);
+  Loads CurrentLoads() const;
+
+  const EngineOptions options_;
+  Gate& gate_;
+  StepLink& link_;
+  EngineStatistics* const statistics_;
+
+  bool stopped_ = false;
+  Sequences running_;  // hold a place
+  Sequences waiting_;
+  std::set<std::pair<absl::Time, std::uint64_t>> deadlines_;
+  std::uint64_t num_preemptions_ = 0;
+
+  // Of the group that is up.
+  std::optional<GroupLedger> group_;
+  std::uint32_t length_limit_ = 0;
+  std::uint64_t last_step_ = 0;
+  std::deque<StepInFlight> in_flight_;
+};
+
+}  // namespace trireme::server

@@ -1,0 +1,36 @@
+#include "server/engine/sequence.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace trireme::server {
+
+Sequence::Sequence(SubmitEvent event)
+    : key(event.key),
+      id(std::move(event.request.id)),
+      sampling(event.request.sampling),
+      stopping(std::move(event.request.stopping)),
+      deadline(event.request.deadline),
+      observer(std::move(event.observer)),
+      tokens(std::move(event.request.prompt)),
+      num_prompt_tokens(static_cast<std::uint32_t>(tokens.size())),
+      submitted(event.submitted) {}
+
+SequenceView Sequence::View(std::uint32_t length_limit) const {
+  // Nothing is computed from the last token that it may have.
+  const std::uint64_t most = std::min<std::uint64_t>(length_limit, std::uint64_t{num_prompt_tokens} + stopping.max_tokens);
+  const std::uint64_t sampled = tokens.size() + num_sampling;
+  return {.key = key,
+          .num_tokens = static_cast<std::uint32_t>(std::min(sampled, most - 1)),
+          .num_computed = num_computed,
+          .num_blocks = place.has_value() ? place->num_blocks() : 0};
+}
+
+std::optional<FinishReason> Sequence::ReasonToFinish(std::uint32_t length_limit) const {
+  if (stopping.stop_token_ids.contains(tokens.back())) return FinishReason::kStop;
+  if (stopping.eos_token_ids.contains(tokens.back())) return FinishReason::kEos;
+  if (num_generated() == stopping.max_tokens || tokens.size() == length_limit) return FinishReason::kLength;
+  return std::nullopt;
+}
+
+}  // namespace trireme::server

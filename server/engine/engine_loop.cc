@@ -77,6 +77,7 @@ void EngineLoop::On(GroupUpEvent event) {
   group_.emplace(event.capacity, options_.limits.max_num_seqs);
   length_limit_ = LengthLimit(options_, event.capacity);
   last_step_ = 0;
+  gate_.Publish(CurrentLoads());
   // The new group may be smaller than that for which the waiting ones were let in.
   std::vector<std::uint64_t> too_long;
   for (const auto& [key, sequence] : waiting_) {
@@ -96,6 +97,7 @@ void EngineLoop::On(GroupUpEvent event) {
 void EngineLoop::On(GroupDownEvent event) {
   group_.reset();
   in_flight_.clear();
+  gate_.Publish(CurrentLoads());
   const std::string why = absl::StrCat("the worker group was lost: ", std::string(event.cause.message()));
   FailAll(running_, why);
   if (event.for_good) FailAll(waiting_, why);
@@ -141,7 +143,6 @@ void EngineLoop::SendSteps() {
     }
     Carry(decision);
   }
-  gate_.Publish(CurrentLoads());
 }
 
 Snapshot EngineLoop::TakeSnapshot() const {
@@ -164,6 +165,7 @@ void EngineLoop::Carry(const Decision& decision) {
   for (const ScheduledItem& item : decision.items) command.items.push_back(Advance(item, step));
   command.releases = group_->TakeReleases();
   in_flight_.push_back(std::move(step));
+  gate_.Publish(CurrentLoads());
   link_.Send(command);
 }
 

@@ -1,0 +1,229 @@
+// What the engine sends, step by step, with workers that the test plays itself.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "base/mutex.h"
+#include "server/engine/engine.h"
+#include "tests/server/engine/engine_fixture.h"
+
+namespace trireme::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+class ManualLink final : public StepLink {
+ public:
+  void Send(const StepCommand& command) override {
+    MutexLock lock(mutex_);
+    sent_.push_back(command);
+    changed_.SignalAll();
+  }
+
+  // The next step; fails the test if none comes.
+  StepCommand Take() {
+    MutexLock lock(mutex_);
+    const absl::Time deadline = absl::Now() + absl::Seconds(30);
+    while (sent_.empty()) {
+      if (!changed_.WaitUntil(mutex_, deadline) && sent_.empty()) {
+        ADD_FAILURE() << "no step was sent";
+        return {};
+      }
+    }
+    const StepCommand command = sent_.front();
+    sent_.pop_front();
+    return command;
+  }
+
+  bool empty() {
+    MutexLock lock(mutex_);
+    return sent_.empty();
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<StepCommand> sent_ ABSL_GUARDED_BY(mutex_);
+};
+
+class StepsTest : public testing::Test {
+ protected:
+  void StartEngine(std::uint32_t max_steps_in_flight) {
+    engine_ = std::make_unique<Engine>(SmallEngine(max_steps_in_flight), nullptr);
+    engine_->Start(&link_);
+    engine_->OnGroupUp({.generation = 7, .num_kv_blocks = {10, 20}});
+  }
+  std::shared_ptr<Recorder> Submit(Request request) {
+    auto recorder = std::make_shared<Recorder>();
+    EXPECT_EQ(engine_->Submit(std::move(request), recorder), absl::OkStatus());
+    return recorder;
+  }
+  void Answer(std::uint64_t step, std::vector<SlotTokens> slots) {
+    engine_->OnStepResult({.number = step, .slots = std::move(slots), .duration = absl::ZeroDuration()});
+  }
+  static SlotTokens Token(std::uint32_t slot, std::uint64_t epoch, std::uint32_t token) {
+    return {.slot = slot, .epoch = epoch, .tokens = {{.token_id = token, .logprob = std::nullopt}}};
+  }
+
+  ManualLink link_;
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(StepsTest, GoFromPromptToDecodes) {
+  StartEngine(1);
+  Request request = MakeRequest("a", {1, 2, 3, 4, 5}, 3, 42);
+  request.sampling.temperature = 0.5f;
+  const auto recorder = Submit(request);
+
+  StepCommand step = link_.Take();
+  EXPECT_EQ(step.generation, 7u);
+  EXPECT_EQ(step.number, 1u);
+  EXPECT_THAT(step.releases, IsEmpty());
+  ASSERT_EQ(step.admissions.size(), 1u);
+  const Admission admission = step.admissions[0];
+  EXPECT_THAT(admission.tokens, ElementsAre(1u, 2u, 3u, 4u, 5u));
+  EXPECT_EQ(admission.sampling.seed, 42u);
+  EXPECT_EQ(admission.sampling.temperature, 0.5f);
+  ASSERT_EQ(step.items.size(), 1u);
+  EXPECT_EQ(step.items[0].slot, admission.slot);
+  EXPECT_EQ(step.items[0].num_tokens, 5u);
+  ASSERT_EQ(step.items[0].new_blocks.size(), 2u);  // KV groups
+  EXPECT_EQ(step.items[0].new_blocks[0].size(), 2u);
+  EXPECT_EQ(step.items[0].new_blocks[1].size(), 2u);
+  EXPECT_EQ(engine_->loads().used_kv_blocks, 2u);
+  EXPECT_EQ(engine_->loads().total_kv_blocks, 10u);
+
+  Answer(1, {Token(admission.slot, admission.epoch, 50)});
+  step = link_.Take();
+  EXPECT_EQ(step.number, 2u);
+  EXPECT_THAT(step.admissions, IsEmpty());
+  EXPECT_EQ(step.items[0].num_tokens, 1u);
+  EXPECT_THAT(step.items[0].new_blocks, IsEmpty());
+
+  Answer(2, {Token(admission.slot, admission.epoch, 51)});
+  EXPECT_EQ(link_.Take().number, 3u);
+  Answer(3, {Token(admission.slot, admission.epoch, 52)});
+  ASSERT_TRUE(recorder->WaitForEnd());
+  EXPECT_THAT(recorder->tokens(), ElementsAre(50u, 51u, 52u));
+  EXPECT_TRUE(link_.empty());  // nothing is computed from the last token
+
+  Submit(MakeRequest("b", {1}, 1));
+  step = link_.Take();
+  EXPECT_THAT(step.releases, ElementsAre(admission.slot));
+  EXPECT_EQ(step.admissions[0].slot, admission.slot);
+  EXPECT_GT(step.admissions[0].epoch, admission.epoch);
+}
+
+TEST_F(StepsTest, CutAPromptIntoChunksThatSampleOnlyAtTheEnd) {
+  StartEngine(1);
+  Submit(MakeRequest("a", std::vector<std::uint32_t>(35, 1), 2));
+  EXPECT_EQ(link_.Take().items[0].num_tokens, 16u);
+  Answer(1, {});
+  EXPECT_EQ(link_.Take().items[0].num_tokens, 16u);
+  Answer(2, {});
+  EXPECT_EQ(link_.Take().items[0].num_tokens, 3u);
+}
+
+TEST_F(StepsTest, SendADecodeBeforeItsTokenIsKnown) {
+  StartEngine(2);
+  Request request = MakeRequest("a", {1, 2, 3}, 3);
+  request.stopping.stop_token_ids = {99};
+  const auto recorder = Submit(request);
+  const Admission admission = link_.Take().admissions[0];
+  StepCommand step = link_.Take();  // no result was given
+  EXPECT_EQ(step.number, 2u);
+  EXPECT_EQ(step.items[0].num_tokens, 1u);
+
+  // It ends with the first token: the second step's is dropped, and its slot may be given to another meanwhile.
+  Answer(1, {Token(admission.slot, admission.epoch, 99)});
+  ASSERT_TRUE(recorder->WaitForEnd());
+  EXPECT_EQ(engine_->loads().used_kv_blocks, 0u);
+  const auto next = Submit(MakeRequest("b", {4}, 2));
+  step = link_.Take();
+  EXPECT_THAT(step.releases, ElementsAre(admission.slot));
+  ASSERT_EQ(step.admissions[0].slot, admission.slot);
+  Answer(2, {Token(admission.slot, admission.epoch, 51)});
+  link_.Take();  // the decode of b
+  Answer(3, {Token(admission.slot, step.admissions[0].epoch, 60)});
+  Answer(4, {Token(admission.slot, step.admissions[0].epoch, 61)});
+  ASSERT_TRUE(next->WaitForEnd());
+  EXPECT_THAT(next->tokens(), ElementsAre(60u, 61u));
+  EXPECT_THAT(recorder->tokens(), ElementsAre(99u));
+}
+
+TEST_F(StepsTest, SendNoDecodeBeyondTheLastToken) {
+  StartEngine(3);
+  const auto recorder = Submit(MakeRequest("a", {1, 2, 3}, 2));
+  const Admission admission = link_.Take().admissions[0];
+  EXPECT_EQ(link_.Take().number, 2u);
+  Answer(1, {Token(admission.slot, admission.epoch, 50)});
+  Answer(2, {Token(admission.slot, admission.epoch, 51)});
+  ASSERT_TRUE(recorder->WaitForEnd());
+  EXPECT_TRUE(link_.empty());
+}
+
+TEST_F(StepsTest, PreemptTheYoungestAndComputeItAnew) {
+  StartEngine(1);  // 10 blocks of 4 tokens
+  Submit(MakeRequest("old", std::vector<std::uint32_t>(16, 1), 40));
+  StepCommand step = link_.Take();
+  const Admission old = step.admissions[0];
+  Answer(1, {Token(old.slot, old.epoch, 50)});
+  link_.Take();  // decodes; holds 5 blocks
+  Submit(MakeRequest("young", std::vector<std::uint32_t>(15, 2), 20));
+  Answer(2, {Token(old.slot, old.epoch, 51)});
+  step = link_.Take();
+  ASSERT_EQ(step.admissions.size(), 1u);
+  const Admission young = step.admissions[0];
+  std::uint64_t number = step.number;
+  std::uint32_t given = 0;
+  while (step.releases.empty()) {  // both decode until the blocks run out
+    ASSERT_LT(number, 30u);
+    ++given;
+    Answer(number, {Token(old.slot, old.epoch, 60), Token(young.slot, young.epoch, 70 + given)});
+    step = link_.Take();
+    number = step.number;
+  }
+  EXPECT_THAT(step.releases, ElementsAre(young.slot));
+  EXPECT_THAT(step.admissions, IsEmpty());
+  EXPECT_EQ(engine_->loads().preemptions, 1u);
+  EXPECT_EQ(engine_->loads().waiting_requests, 1u);
+
+  ASSERT_TRUE(engine_->Abort("old"));
+  Answer(number, {Token(old.slot, old.epoch, 60)});
+  step = link_.Take();
+  ASSERT_EQ(step.admissions.size(), 1u);
+  EXPECT_EQ(step.admissions[0].tokens.size(), 15 + given);  // what was generated comes along
+  EXPECT_EQ(step.admissions[0].tokens.back(), 70 + given);
+}
+
+TEST_F(StepsTest, EndARequestWhoseTokenIsMissing) {
+  StartEngine(1);
+  const auto recorder = Submit(MakeRequest("a", {1, 2, 3}, 2));
+  const Admission admission = link_.Take().admissions[0];
+  Answer(1, {Token(admission.slot, admission.epoch + 1, 50)});
+  ASSERT_TRUE(recorder->WaitForEnd());
+  EXPECT_EQ(recorder->status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(recorder->status().message()), testing::HasSubstr("step 1"));
+  EXPECT_EQ(engine_->loads().used_kv_blocks, 0u);
+}
+
+TEST_F(StepsTest, BeginAtOneWithEachGroup) {
+  StartEngine(2);
+  const auto lost = Submit(MakeRequest("a", {1, 2, 3}, 9));
+  EXPECT_EQ(link_.Take().number, 1u);
+  EXPECT_EQ(link_.Take().number, 2u);
+  engine_->OnGroupDown(absl::InternalError("rank 0 died"), false);
+  ASSERT_TRUE(lost->WaitForEnd());
+  engine_->OnGroupUp({.generation = 8, .num_kv_blocks = {10}});
+  Submit(MakeRequest("a", {1, 2, 3}, 9));
+  const StepCommand step = link_.Take();
+  EXPECT_EQ(step.generation, 8u);
+  EXPECT_EQ(step.number, 1u);
+  EXPECT_THAT(step.releases, IsEmpty());
+}
+
+}  // namespace
+}  // namespace trireme::server

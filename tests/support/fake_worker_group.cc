@@ -1,0 +1,216 @@
+#include "tests/support/fake_worker_group.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace trireme::server {
+namespace {
+
+std::uint64_t Mix(std::uint64_t x) {  // splitmix64
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+constexpr std::uint64_t kEmptyHash = 1;
+
+std::uint64_t Extend(std::uint64_t hash, std::uint32_t token) { return Mix(hash ^ (token + 1)); }
+
+std::uint32_t TokenFrom(std::uint64_t hash, std::uint64_t seed, std::uint32_t vocab_size) {
+  return static_cast<std::uint32_t>(Mix(hash ^ Mix(seed)) % vocab_size);
+}
+
+}  // namespace
+
+std::uint32_t FakeNextToken(std::span<const std::uint32_t> tokens, std::uint64_t seed, std::uint32_t vocab_size) {
+  std::uint64_t hash = kEmptyHash;
+  for (const std::uint32_t token : tokens) hash = Extend(hash, token);
+  return TokenFrom(hash, seed, vocab_size);
+}
+
+std::vector<std::uint32_t> FakeContinuation(std::vector<std::uint32_t> prompt, std::uint64_t seed,
+                                            std::uint32_t vocab_size, std::uint32_t count) {
+  std::vector<std::uint32_t> generated;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    generated.push_back(FakeNextToken(prompt, seed, vocab_size));
+    prompt.push_back(generated.back());
+  }
+  return generated;
+}
+
+FakeWorkerGroup::FakeWorkerGroup(FakeGroupOptions options)
+    : options_(std::move(options)), num_kv_blocks_(options_.num_kv_blocks), thread_([this] { Run(); }) {}
+
+FakeWorkerGroup::~FakeWorkerGroup() { Shutdown(); }
+
+void FakeWorkerGroup::SetListener(StepListener* listener) {
+  MutexLock lock(mutex_);
+  listener_ = listener;
+}
+
+void FakeWorkerGroup::BringUp() {
+  MutexLock lock(mutex_);
+  is_up_ = true;
+  last_sent_ = 0;
+  slots_.assign(options_.limits.max_num_seqs, {});
+  kv_.clear();
+  for (const std::uint32_t blocks : num_kv_blocks_) {
+    kv_.emplace_back(std::size_t{blocks} * options_.limits.kv_block_tokens, 0);
+  }
+  listener_->OnGroupUp({.generation = ++generation_, .num_kv_blocks = num_kv_blocks_});
+}
+
+void FakeWorkerGroup::TakeDown(const absl::Status& cause, bool for_good) {
+  MutexLock lock(mutex_);
+  is_up_ = false;
+  steps_.clear();
+  listener_->OnGroupDown(cause, for_good);
+}
+
+void FakeWorkerGroup::Pause(std::uint64_t num_steps) {
+  MutexLock lock(mutex_);
+  steps_until_pause_ = num_steps;
+}
+
+void FakeWorkerGroup::Resume() {
+  MutexLock lock(mutex_);
+  steps_until_pause_ = UINT64_MAX;
+  changed_.SignalAll();
+}
+
+void FakeWorkerGroup::SetKvBlocks(std::vector<std::uint32_t> num_kv_blocks) {
+  MutexLock lock(mutex_);
+  num_kv_blocks_ = std::move(num_kv_blocks);
+}
+
+void FakeWorkerGroup::Shutdown() {
+  {
+    MutexLock lock(mutex_);
+    is_shut_down_ = true;
+    changed_.SignalAll();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+std::uint64_t FakeWorkerGroup::num_steps() {
+  MutexLock lock(mutex_);
+  return num_steps_;
+}
+
+void FakeWorkerGroup::Send(const StepCommand& command) {
+  MutexLock lock(mutex_);
+  if (!is_up_ || command.generation != generation_) return;
+  EXPECT_EQ(command.number, ++last_sent_);
+  steps_.push_back(command);
+  EXPECT_LE(steps_.size(), options_.max_steps_in_flight);
+  changed_.SignalAll();
+}
+
+void FakeWorkerGroup::Run() {
+  MutexLock lock(mutex_);
+  while (true) {
+    while (!is_shut_down_ && (steps_.empty() || steps_until_pause_ == 0)) changed_.WaitUntil(mutex_, absl::InfiniteFuture());
+    if (is_shut_down_) return;
+    if (options_.step_time > absl::ZeroDuration()) {
+      const std::uint64_t generation = generation_;
+      mutex_.Unlock();
+      absl::SleepFor(options_.step_time);
+      mutex_.Lock();
+      if (steps_.empty() || generation != generation_ || steps_until_pause_ == 0) continue;
+    }
+    StepResult result = CarryOut(steps_.front());
+    steps_.pop_front();
+    ++num_steps_;
+    --steps_until_pause_;
+    listener_->OnStepResult(std::move(result));
+  }
+}
+
+StepResult FakeWorkerGroup::CarryOut(const StepCommand& command) {
+  StepResult result{.number = command.number, .slots = {}, .duration = options_.step_time};
+  for (const std::uint32_t slot : command.releases) Release(slot);
+  for (const Admission& admission : command.admissions) Admit(admission);
+  EXPECT_FALSE(command.items.empty());
+  std::set<std::uint32_t> seen;
+  std::uint32_t num_tokens = 0;
+  // A forward pass writes all items' keys before any is read: so must blocks be added for all before.
+  for (const StepItem& item : command.items) AddBlocks(item);
+  for (const StepItem& item : command.items) {
+    Slot& slot = slots_.at(item.slot);
+    EXPECT_TRUE(seen.insert(item.slot).second) << "two items of slot " << item.slot;
+    num_tokens += item.num_tokens;
+    Compute(slot, item.num_tokens);
+    if (slot.num_computed < slot.tokens.size()) continue;
+    result.slots.push_back({.slot = item.slot, .epoch = slot.epoch, .tokens = {Sample(slot)}});
+  }
+  EXPECT_LE(num_tokens, options_.limits.max_num_batched_tokens);
+  for (const Admission& admission : command.admissions) EXPECT_TRUE(seen.contains(admission.slot));
+  return result;
+}
+
+void FakeWorkerGroup::Release(std::uint32_t slot) {
+  EXPECT_TRUE(slots_.at(slot).is_taken) << "slot " << slot;
+  slots_.at(slot).is_taken = false;
+}
+
+void FakeWorkerGroup::Admit(const Admission& admission) {
+  Slot& slot = slots_.at(admission.slot);
+  EXPECT_FALSE(slot.is_taken) << "slot " << admission.slot;
+  EXPECT_GT(admission.epoch, slot.epoch);
+  EXPECT_FALSE(admission.tokens.empty());
+  slot = {.epoch = admission.epoch,
+          .is_taken = true,
+          .sampling = admission.sampling,
+          .tokens = admission.tokens,
+          .num_computed = 0,
+          .block_tables = std::vector<std::vector<std::uint32_t>>(kv_.size())};
+}
+
+void FakeWorkerGroup::AddBlocks(const StepItem& item) {
+  Slot& slot = slots_.at(item.slot);
+  EXPECT_TRUE(slot.is_taken) << "slot " << item.slot;
+  EXPECT_TRUE(item.new_blocks.empty() || item.new_blocks.size() == kv_.size());
+  for (std::size_t group = 0; group < item.new_blocks.size(); ++group) {
+    slot.block_tables[group].insert(slot.block_tables[group].end(), item.new_blocks[group].begin(),
+                                    item.new_blocks[group].end());
+  }
+}
+
+std::uint64_t& FakeWorkerGroup::KvCell(std::size_t group, const Slot& slot, std::uint32_t position) {
+  const std::uint32_t block = slot.block_tables[group].at(position / options_.limits.kv_block_tokens);
+  return kv_[group].at(std::size_t{block} * options_.limits.kv_block_tokens + position % options_.limits.kv_block_tokens);
+}
+
+// Writes the hash of each token's prefix into its cell, and reads all cells before it as attention would.
+void FakeWorkerGroup::Compute(Slot& slot, std::uint32_t num_tokens) {
+  ASSERT_GT(num_tokens, 0u);
+  ASSERT_LE(slot.num_computed + num_tokens, slot.tokens.size()) << "computes tokens that there are not";
+  slot.num_computed += num_tokens;
+  for (std::size_t group = 0; group < kv_.size(); ++group) {
+    ASSERT_EQ(slot.block_tables[group].size(), BlocksFor(slot.num_computed, options_.limits.kv_block_tokens));
+    std::uint64_t hash = kEmptyHash;
+    for (std::uint32_t position = 0; position < slot.num_computed; ++position) {
+      hash = Extend(hash, slot.tokens[position]);
+      std::uint64_t& cell = KvCell(group, slot, position);
+      if (position >= slot.num_computed - num_tokens) cell = hash;
+      ASSERT_EQ(cell, hash) << "the KV cache of position " << position << " was overwritten";
+    }
+  }
+}
+
+GeneratedToken FakeWorkerGroup::Sample(Slot& slot) {
+  const std::uint32_t token = FakeNextToken(slot.tokens, slot.sampling.seed, options_.vocab_size);
+  slot.tokens.push_back(token);
+  GeneratedToken generated{.token_id = token, .logprob = std::nullopt};
+  if (slot.sampling.logprobs.has_value()) {
+    generated.logprob = TokenLogprob{.logprob = -1.0f, .rank = 1, .top = {*slot.sampling.logprobs, {token, -1.0f}}};
+  }
+  return generated;
+}
+
+}  // namespace trireme::server

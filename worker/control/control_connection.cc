@@ -1,0 +1,60 @@
+#include "worker/control/control_connection.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace trireme::worker {
+namespace {
+
+constexpr int kUnlimited = -1;  // the server is ours: a long prompt's Step may be as long as it is
+
+absl::Status ToAbsl(const grpc::Status& status) {
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ControlConnection>> ControlConnection::Dial(const std::string& address,
+                                                                          absl::Duration timeout) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kUnlimited);
+  const auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  if (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + timeout))) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("no server answered at ", address, " within ", absl::FormatDuration(timeout)));
+  }
+  return std::unique_ptr<ControlConnection>(new ControlConnection(channel));
+}
+
+ControlConnection::ControlConnection(const std::shared_ptr<grpc::Channel>& channel)
+    : stub_(v1::WorkerControlService::NewStub(channel)), stream_(stub_->Connect(&context_)) {}
+
+ControlConnection::~ControlConnection() {
+  if (is_finished_) return;
+  Cancel();
+  v1::ConnectResponse dropped;
+  while (Read(&dropped)) continue;
+  Finish().IgnoreError();  // CANCELLED, by the line above
+}
+
+void ControlConnection::Send(const v1::ConnectRequest& message) {
+  MutexLock lock(write_mutex_);
+  if (!is_closed_ && !stream_->Write(message)) is_closed_ = true;
+}
+
+void ControlConnection::CloseWrites() {
+  MutexLock lock(write_mutex_);
+  if (!std::exchange(is_closed_, true)) stream_->WritesDone();
+}
+
+absl::Status ControlConnection::Finish() {
+  {
+    MutexLock lock(write_mutex_);
+    is_closed_ = true;
+  }
+  is_finished_ = true;
+  return ToAbsl(stream_->Finish());
+}
+
+}  // namespace trireme::worker

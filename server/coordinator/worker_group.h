@@ -17,29 +17,12 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/logging.h"
+#include "server/coordinator/group_watch.h"
+#include "server/coordinator/restart_policy.h"
 #include "server/engine/step_link.h"
 #include "sharding/checkpoint/dtype.h"
 
 namespace trireme::server {
-
-// How long what may take. Each is a bound on silence, not on work that goes on.
-struct WorkerTimeouts {
-  absl::Duration heartbeat_interval = absl::Milliseconds(100);
-  absl::Duration frozen_after = absl::Seconds(5);         // without a heartbeat
-  absl::Duration hello = absl::Seconds(10);               // from the start of the processes to the last Hello
-  absl::Duration load_stall = absl::Seconds(60);          // loading without a byte more
-  absl::Duration step_deadline = absl::Seconds(60);       // from a step's turn to its end, on any rank
-  absl::Duration collective_timeout = absl::Seconds(45);  // below step_deadline: the communicator knows the late rank
-  absl::Duration kill_grace = absl::Milliseconds(500);    // to leave on their own when the group is lost
-};
-
-// How often a lost group is started again. The wait doubles with each restart within the window.
-struct RestartLimits {
-  int max_restarts = 5;  // within `window`; one more loss is for good
-  absl::Duration window = absl::Minutes(10);
-  absl::Duration first_backoff = absl::Milliseconds(500);
-  absl::Duration max_backoff = absl::Seconds(30);
-};
 
 struct WorkerGroupOptions {
   std::filesystem::path worker_binary;  // trireme-worker
@@ -121,6 +104,8 @@ class WorkerGroup : public StepLink {
 
  private:
   class Supervisor;
+
+  const WorkerGroupOptions options_;
   std::unique_ptr<Supervisor> supervisor_;
 };
 

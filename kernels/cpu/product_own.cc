@@ -3,10 +3,10 @@
 // A weight is packed in panels of 32 columns (rows of the [n, k] original), and within a panel by k: so at
 // any moment a tile of the result reads one stream of the weight, and a product of one row is a plain read of
 // memory. A tile is up to 12 rows (as many as registers allow) by one panel; each of its sums is a chain over
-// k from 0, whatever the tile's shape. That is what makes rows invariant, and why k is not divided.
+// k from 0, whatever the tile's shape. That is what makes rows invariant.
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -26,16 +26,12 @@ namespace {
 constexpr std::int64_t kPanelColumns = 32;
 constexpr std::int64_t kHalfPanel = kPanelColumns / 2;
 
-// A tile of the result: rows [0, rows) of x by one panel. `columns` is less than kPanelColumns in the last
-// panel.
-struct Tile {
-  const float* x;
-  const float* bias;  // of the panel's first column, or null
-  float* out;         // likewise
+// Some rows of x by one panel.
+struct PanelProduct {
+  const float* x;  // [rows, k]
   std::int64_t rows;
-  std::int64_t columns;
   std::int64_t k;
-  std::int64_t out_stride;
+  float* sums;  // [rows, kPanelColumns], aligned
 };
 
 }  // namespace
@@ -76,68 +72,51 @@ HWY_INLINE PanelRow LoadPanelRow(const Bfloat16* p) {
   return row;
 }
 
-HWY_INLINE void StoreTileRow(const FloatVector* sums, const Tile& tile, float* out) {
-  if (tile.columns == kPanelColumns) {
-    HWY_UNROLL(8)
-    for (int i = 0; i < kVectors; ++i) {
-      const FloatVector sum =
-          tile.bias == nullptr ? sums[i] : hn::Add(sums[i], hn::LoadU(kFloatTag, tile.bias + i * kLanes));
-      hn::StoreU(sum, kFloatTag, out + i * kLanes);
-    }
-    return;
-  }
-  alignas(64) float lanes[kPanelColumns];
-  HWY_UNROLL(8)
-  for (int i = 0; i < kVectors; ++i) hn::Store(sums[i], kFloatTag, lanes + i * kLanes);
-  for (std::int64_t j = 0; j < tile.columns; ++j) {
-    out[j] = tile.bias == nullptr ? lanes[j] : lanes[j] + tile.bias[j];
-  }
-}
-
+// The sums of kRows rows.
 template <typename Weight, int kRows>
-void MultiplyTileOf(const Tile& tile, const Weight* panel) {
+void MultiplyTile(const float* x, const Weight* panel, std::int64_t depth, float* out) {
   FloatVector sums[kRows][kVectors];
   HWY_UNROLL(16)
   for (int r = 0; r < kRows; ++r) {
     HWY_UNROLL(8)
     for (int i = 0; i < kVectors; ++i) sums[r][i] = hn::Zero(kFloatTag);
   }
-  const float* x = tile.x;
-  for (std::int64_t k = 0; k < tile.k; ++k) {
+  for (std::int64_t k = 0; k < depth; ++k) {
     const PanelRow weight = LoadPanelRow(panel + k * kPanelColumns);
     HWY_UNROLL(16)
     for (int r = 0; r < kRows; ++r) {
-      const FloatVector factor = hn::Set(kFloatTag, x[r * tile.k + k]);
+      const FloatVector factor = hn::Set(kFloatTag, x[r * depth + k]);
       HWY_UNROLL(8)
       for (int i = 0; i < kVectors; ++i) sums[r][i] = hn::MulAdd(factor, weight.v[i], sums[r][i]);
     }
   }
   HWY_UNROLL(16)
-  for (int r = 0; r < kRows; ++r) StoreTileRow(sums[r], tile, tile.out + r * tile.out_stride);
-}
-
-template <typename Weight, std::size_t... kIndex>
-constexpr auto TileFunctions(std::index_sequence<kIndex...>) {
-  return std::array{
-      &MultiplyTileOf<Weight, static_cast<int>(kIndex) + 1>...};  // by the number of rows, from 1
-}
-
-// Any number of rows, cut evenly, so that none of the cuts is much thinner than the others.
-template <typename Weight>
-HWY_INLINE void MultiplyRows(const Tile& all, const Weight* panel) {
-  static constexpr auto kFunctions = TileFunctions<Weight>(std::make_index_sequence<kMaxTileRows>());
-  const std::int64_t num_tiles = (all.rows + kMaxTileRows - 1) / kMaxTileRows;
-  for (std::int64_t t = 0; t < num_tiles; ++t) {
-    const std::int64_t begin = all.rows * t / num_tiles, end = all.rows * (t + 1) / num_tiles;
-    Tile tile = all;
-    tile.x += begin * all.k;
-    tile.out += begin * all.out_stride;
-    kFunctions[static_cast<std::size_t>(end - begin - 1)](tile, panel);
+  for (int r = 0; r < kRows; ++r) {
+    HWY_UNROLL(8)
+    for (int i = 0; i < kVectors; ++i) hn::Store(sums[r][i], kFloatTag, out + r * kPanelColumns + i * kLanes);
   }
 }
 
-void MultiplyFloatPanel(const Tile& tile, const float* panel) { MultiplyRows(tile, panel); }
-void MultiplyBfloat16Panel(const Tile& tile, const Bfloat16* panel) { MultiplyRows(tile, panel); }
+// By the number of rows, from 1.
+template <typename Weight, std::size_t... kIndex>
+constexpr auto TileFunctions(std::index_sequence<kIndex...>) {
+  return std::array{&MultiplyTile<Weight, static_cast<int>(kIndex) + 1>...};
+}
+
+// Rows are cut evenly into tiles, so that none is much thinner than the others.
+template <typename Weight>
+HWY_INLINE void MultiplyRows(const PanelProduct& product, const Weight* panel) {
+  static constexpr auto kFunctions = TileFunctions<Weight>(std::make_index_sequence<kMaxTileRows>());
+  const std::int64_t num_tiles = (product.rows + kMaxTileRows - 1) / kMaxTileRows;
+  for (std::int64_t t = 0; t < num_tiles; ++t) {
+    const std::int64_t begin = product.rows * t / num_tiles, end = product.rows * (t + 1) / num_tiles;
+    kFunctions[static_cast<std::size_t>(end - begin - 1)](product.x + begin * product.k, panel, product.k,
+                                                          product.sums + begin * kPanelColumns);
+  }
+}
+
+void MultiplyFloats(const PanelProduct& product, const float* panel) { MultiplyRows(product, panel); }
+void MultiplyBfloat16s(const PanelProduct& product, const Bfloat16* panel) { MultiplyRows(product, panel); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace trireme::kernels::cpu
@@ -147,14 +126,14 @@ HWY_AFTER_NAMESPACE();
 namespace trireme::kernels::cpu::internal {
 namespace {
 
-HWY_EXPORT(MultiplyFloatPanel);
-HWY_EXPORT(MultiplyBfloat16Panel);
+HWY_EXPORT(MultiplyFloats);
+HWY_EXPORT(MultiplyBfloat16s);
 
-void MultiplyPanel(const Tile& tile, const float* panel) {
-  HWY_DYNAMIC_DISPATCH(MultiplyFloatPanel)(tile, panel);
+void MultiplyByPanel(const PanelProduct& product, const float* panel) {
+  HWY_DYNAMIC_DISPATCH(MultiplyFloats)(product, panel);
 }
-void MultiplyPanel(const Tile& tile, const Bfloat16* panel) {
-  HWY_DYNAMIC_DISPATCH(MultiplyBfloat16Panel)(tile, panel);
+void MultiplyByPanel(const PanelProduct& product, const Bfloat16* panel) {
+  HWY_DYNAMIC_DISPATCH(MultiplyBfloat16s)(product, panel);
 }
 
 // Where column c of a panel lies in each of its rows.
@@ -187,7 +166,7 @@ class OwnProduct final : public ProductBackend {
       const std::int64_t row = rows * (piece % row_pieces) / row_pieces;
       const std::int64_t row_end = rows * (piece % row_pieces + 1) / row_pieces;
       for (std::int64_t p = panel; p < std::min(panel + panels, num_panels_); ++p) {
-        MultiplyPanel(TileOf(static_cast<const float*>(x), row, row_end, p, bias, out), Panel(p));
+        MultiplyPanel(static_cast<const float*>(x) + row * k_, row_end - row, p, bias, out + row * n_);
       }
     });
   }
@@ -213,16 +192,21 @@ class OwnProduct final : public ProductBackend {
     }
   }
 
-  Tile TileOf(const float* x, std::int64_t row, std::int64_t row_end, std::int64_t p, const float* bias,
-              float* out) const {
+  // REQUIRES: rows <= kPieceRows.
+  void MultiplyPanel(const float* x, std::int64_t rows, std::int64_t p, const float* bias, float* out) const {
+    alignas(64) float sums[kPieceRows * kPanelColumns];
+    MultiplyByPanel({.x = x, .rows = rows, .k = k_, .sums = sums}, Panel(p));
     const std::int64_t column = p * kPanelColumns;
-    return {.x = x + row * k_,
-            .bias = bias == nullptr ? nullptr : bias + column,
-            .out = out + row * n_ + column,
-            .rows = row_end - row,
-            .columns = std::min(kPanelColumns, n_ - column),
-            .k = k_,
-            .out_stride = n_};
+    const std::int64_t columns = std::min(kPanelColumns, n_ - column);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const float* from = sums + r * kPanelColumns;
+      float* to = out + r * n_ + column;
+      if (bias == nullptr) {
+        std::copy_n(from, columns, to);
+      } else {
+        std::transform(from, from + columns, bias + column, to, std::plus<>());
+      }
+    }
   }
 
   const std::int64_t n_;

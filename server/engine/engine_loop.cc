@@ -98,7 +98,7 @@ void EngineLoop::On(GroupDownEvent event) {
   group_.reset();
   in_flight_.clear();
   gate_.Publish(CurrentLoads());
-  const std::string why = absl::StrCat("the worker group was lost: ", std::string(event.cause.message()));
+  const std::string why = absl::StrCat("the worker group was lost: ", event.cause);
   FailAll(running_, why);
   if (event.for_good) FailAll(waiting_, why);
 }

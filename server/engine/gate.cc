@@ -120,7 +120,7 @@ void Gate::GroupDown(const absl::Status& cause, bool for_good) {
   MutexLock lock(mutex_);
   group_up_ = false;
   why_down_ = std::string(cause.message());
-  PutLocked(GroupDownEvent{cause, for_good});
+  PutLocked(GroupDownEvent{why_down_, for_good});
 }
 
 void Gate::Put(StepResult result) {

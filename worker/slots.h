@@ -1,0 +1,69 @@
+// The sequences that this rank holds. The front end sends deltas; the table puts them together into batches.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "trireme/worker/v1/control.pb.h"
+#include "worker/batch.h"
+#include "worker/sampling_settings.h"
+
+namespace trireme::worker {
+
+struct SlotLimits {
+  std::uint32_t max_num_seqs = 0;            // slots
+  std::uint32_t max_model_len = 0;           // tokens of a sequence
+  std::uint32_t max_num_batched_tokens = 0;  // rows of a step
+  std::uint32_t kv_block_tokens = 0;
+  std::vector<std::uint32_t> num_kv_blocks;  // per KV group
+  std::int64_t vocabulary = 0;
+};
+
+// One thread at a time. Nothing is allocated after construction.
+class SlotTable {
+ public:
+  explicit SlotTable(const SlotLimits& limits);
+
+  // Releases, then admits, then makes the batch of the step's items, which are taken as computed from then
+  // on.
+  //
+  // InvalidArgument, naming the slot and the numbers, if the step contradicts the table: a slot out of range,
+  // released twice, admitted while in use or to an epoch that is not later, with an id beyond the vocabulary;
+  // an item of more tokens than are known, without blocks for them, twice for a slot. The table is of no use
+  // after that: front end and worker disagree.
+  absl::Status Apply(const v1::Step& step);
+
+  // Of the last Apply. Valid until the next.
+  const Batch& batch() const { return batch_; }
+
+  // `token` is what was sampled for batch().sampled[index]; it becomes the last of its slot.
+  void Append(std::int64_t index, std::int32_t token);
+
+ private:
+  struct Slot {
+    bool is_used = false;
+    bool is_in_step = false;
+    std::uint64_t epoch = 0;  // of the last admission
+    std::uint32_t num_computed = 0;
+    std::vector<std::int32_t> tokens;
+    SamplingSettings settings;
+    std::vector<std::vector<std::int32_t>> block_tables;  // per KV group
+  };
+
+  absl::Status Release(std::uint32_t slot_index);
+  absl::Status Admit(const v1::Admit& admit);
+  absl::Status AdmitTokens(const v1::Admit& admit, Slot& slot) const;
+  absl::Status AddItem(const v1::StepItem& item);
+  absl::Status CheckItem(const v1::StepItem& item, const Slot& slot) const;
+  absl::Status AddBlocks(const v1::StepItem& item, Slot& slot);
+  void AddRows(const v1::StepItem& item, Slot& slot);
+  std::size_t BlocksFor(std::uint32_t num_tokens) const;  // of one KV group
+  absl::Status CheckInRange(std::uint32_t slot_index) const;
+  void ClearBatch();
+
+  const SlotLimits limits_;
+  std::vector<Slot> slots_;
+  Batch batch_;
+};
+
+}  // namespace trireme::worker

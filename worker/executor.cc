@@ -1,0 +1,237 @@
+#include "worker/executor.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/check.h"
+#include "base/logging.h"
+#include "base/status_macros.h"
+#include "sharding/model.h"
+#include "worker/cpu_ops.h"
+#include "worker/kv_cache.h"
+#include "worker/program_runner.h"
+#include "worker/rendezvous.h"
+#include "worker/sampler.h"
+#include "worker/slots.h"
+#include "worker/warm_up.h"
+#include "worker/weights.h"
+
+namespace trireme::worker {
+namespace {
+
+using sharding::CompiledProgram;
+using sharding::DType;
+
+// How long the ranks that have read their weights wait for the last one. The coordinator sees sooner, by the
+// heartbeats, who makes no progress; this only keeps the promise that every wait ends.
+constexpr absl::Duration kLoadPatience = absl::Hours(24);
+
+absl::Status CheckAtLeastOne(std::string_view name, std::uint64_t value) {
+  if (value > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(std::string(name), " is 0; it must be at least 1"));
+}
+
+absl::Status CheckOptions(const ExecutorOptions& options) {
+  RETURN_IF_ERROR(CheckAtLeastOne("max_model_len", options.max_model_len));
+  RETURN_IF_ERROR(CheckAtLeastOne("max_num_seqs", options.max_num_seqs));
+  RETURN_IF_ERROR(CheckAtLeastOne("max_num_batched_tokens", options.max_num_batched_tokens));
+  RETURN_IF_ERROR(CheckAtLeastOne("num_threads", options.num_threads));
+  if (options.kv_block_tokens < 1 || options.kv_block_tokens > kernels::cpu::kMaxKvBlockSize) {
+    return absl::InvalidArgumentError(absl::StrCat("kv_block_tokens is ", options.kv_block_tokens,
+                                                   "; it must be in [1, ", kernels::cpu::kMaxKvBlockSize,
+                                                   "]"));
+  }
+  if (options.dtype != DType::kF32 && options.dtype != DType::kBF16) {
+    return absl::InvalidArgumentError(absl::StrCat("dtype is ", std::string(TraitsOf(options.dtype).name),
+                                                   "; a CPU computes in F32 and BF16"));
+  }
+  return absl::OkStatus();
+}
+
+std::int64_t MaxInWidth(const CompiledProgram& program) {
+  std::int64_t width = 0;
+  for (const sharding::LocalOp& op : program.ops) {
+    const auto* linear = std::get_if<sharding::LocalLinear>(&op.kind);
+    if (linear != nullptr) width = std::max(width, program.parameters[linear->weight].local_shape()[1]);
+  }
+  return width;
+}
+
+class ModelExecutor : public Executor {
+ public:
+  ModelExecutor(const ExecutorOptions& options, Communicator& communicator)
+      : options_(options), communicator_(communicator) {}
+
+  absl::Status Load(LoadProgress& progress);
+
+  ExecutorSizes sizes() const override { return sizes_; }
+  absl::StatusOr<v1::StepResult> Run(const v1::Step& step) override;
+  absl::StatusOr<std::vector<float>> GatherLogits() override;
+
+ private:
+  absl::StatusOr<sharding::Model> OpenAndCompile();
+  void MakeOps();
+  absl::Status LoadWeights(const sharding::Checkpoint& checkpoint, LoadProgress& progress);
+  absl::Status AllocateKvCache();
+  absl::Status MakeStepParts();
+  absl::Status CheckNumber(const v1::Step& step);
+  absl::Status SampleInto(v1::StepResult& result);
+
+  std::vector<std::uint32_t> NumKvBlocks() const {
+    return std::vector<std::uint32_t>(program_.kv_groups.size(), kv_cache_->num_blocks());
+  }
+  kernels::ElementType element_type() const {
+    return options_.dtype == DType::kF32 ? kernels::ElementType::kFloat32 : kernels::ElementType::kBfloat16;
+  }
+
+  const ExecutorOptions options_;
+  Communicator& communicator_;
+  CompiledProgram program_;
+  std::unique_ptr<Ops> ops_;
+  Weights weights_;
+  std::unique_ptr<KvCache> kv_cache_;
+  std::unique_ptr<ProgramRunner> runner_;
+  std::unique_ptr<SlotTable> slots_;
+  std::unique_ptr<Sampler> sampler_;
+  ExecutorSizes sizes_;
+  std::uint64_t last_step_ = 0;
+};
+
+absl::Status ModelExecutor::Load(LoadProgress& progress) {
+  RETURN_IF_ERROR(CheckOptions(options_));
+  ASSIGN_OR_RETURN(const sharding::Model model, OpenAndCompile());
+  MakeOps();
+  RETURN_IF_ERROR(LoadWeights(*model.checkpoint, progress));
+  RETURN_IF_ERROR(AllocateKvCache());
+  RETURN_IF_ERROR(communicator_.Barrier(kLoadPatience));
+  RETURN_IF_ERROR(MakeStepParts());
+  return WarmUp({.max_rows = std::min(options_.max_num_batched_tokens, options_.max_model_len),
+                 .num_kv_blocks = kv_cache_->num_blocks(),
+                 .kv_block_tokens = options_.kv_block_tokens,
+                 .num_kv_groups = program_.kv_groups.size()},
+                *runner_, *sampler_);
+}
+
+absl::StatusOr<sharding::Model> ModelExecutor::OpenAndCompile() {
+  ASSIGN_OR_RETURN(sharding::Model model,
+                   sharding::OpenModel(options_.model_path, sharding::StrategyRegistry::BuiltIn(),
+                                       sharding::Plan{options_.plan_rules}));
+  RETURN_IF_ERROR(sharding::CheckTpDegree(model, communicator_.rank().world));
+  ASSIGN_OR_RETURN(program_, sharding::Compile(model.program, model.plan, communicator_.rank()));
+  return model;
+}
+
+void ModelExecutor::MakeOps() {
+  const absl::Duration spin = SpinThatSuits(communicator_.rank().world, options_.num_threads);
+  ops_ = MakeCpuOps({.num_threads = options_.num_threads,
+                     .spin = std::min(spin, absl::Microseconds(50)),
+                     .rope_tables = program_.rope_tables,
+                     .max_positions = options_.max_model_len,
+                     .max_rows = options_.max_num_batched_tokens,
+                     .max_in_width = MaxInWidth(program_)});
+}
+
+absl::Status ModelExecutor::LoadWeights(const sharding::Checkpoint& checkpoint, LoadProgress& progress) {
+  ASSIGN_OR_RETURN(weights_, Weights::Load(program_, checkpoint, options_.dtype, *ops_, progress));
+  sizes_.weight_bytes = weights_.size_bytes();
+  sizes_.bytes_read = static_cast<std::uint64_t>(checkpoint.tensor_bytes_read());
+  return absl::OkStatus();
+}
+
+absl::Status ModelExecutor::AllocateKvCache() {
+  ASSIGN_OR_RETURN(kv_cache_, KvCache::Allocate({.groups = program_.kv_groups,
+                                                 .max_bytes = options_.kv_cache_bytes,
+                                                 .block_tokens = options_.kv_block_tokens,
+                                                 .type = element_type()},
+                                                *ops_));
+  sizes_.kv_cache_bytes = kv_cache_->size_bytes();
+  sizes_.num_kv_blocks = NumKvBlocks();
+  return absl::OkStatus();
+}
+
+absl::Status ModelExecutor::MakeStepParts() {
+  ASSIGN_OR_RETURN(runner_, ProgramRunner::Create({.program = program_,
+                                                   .weights = weights_,
+                                                   .kv_cache = *kv_cache_,
+                                                   .ops = *ops_,
+                                                   .communicator = communicator_},
+                                                  options_.max_num_batched_tokens));
+  slots_ = std::make_unique<SlotTable>(SlotLimits{.max_num_seqs = options_.max_num_seqs,
+                                                  .max_model_len = options_.max_model_len,
+                                                  .max_num_batched_tokens = options_.max_num_batched_tokens,
+                                                  .kv_block_tokens = options_.kv_block_tokens,
+                                                  .num_kv_blocks = NumKvBlocks(),
+                                                  .vocabulary = program_.vocabulary});
+  ASSIGN_OR_RETURN(sampler_, Sampler::Create({.vocabulary = program_.vocabulary,
+                                              .local_vocabulary = program_.logits_vocabulary,
+                                              .max_rows = options_.max_num_seqs},
+                                             *ops_, communicator_));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::StepResult> ModelExecutor::Run(const v1::Step& step) {
+  const absl::Time begun = absl::Now();
+  RETURN_IF_ERROR(CheckNumber(step));
+  RETURN_IF_ERROR(slots_->Apply(step));
+  RETURN_IF_ERROR(runner_->Run(slots_->batch()));
+  v1::StepResult result;
+  result.set_step(step.number());
+  if (slots_->batch().num_sampled() > 0) RETURN_IF_ERROR(SampleInto(result));
+  const std::int64_t nanoseconds = absl::ToInt64Nanoseconds(absl::Now() - begun);
+  result.mutable_duration()->set_seconds(nanoseconds / 1'000'000'000);
+  result.mutable_duration()->set_nanos(static_cast<std::int32_t>(nanoseconds % 1'000'000'000));
+  return result;
+}
+
+absl::Status ModelExecutor::CheckNumber(const v1::Step& step) {
+  if (step.number() != last_step_ + 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("step ", step.number(), " follows step ", last_step_, "; it must be the next"));
+  }
+  last_step_ = step.number();
+  return absl::OkStatus();
+}
+
+void Write(const SampledToken& token, const SamplingSettings& settings, v1::SampledToken& out) {
+  out.set_token_id(static_cast<std::uint32_t>(token.id));
+  if (!settings.num_logprobs) return;
+  out.set_logprob(token.logprob);
+  out.set_token_rank(static_cast<std::uint32_t>(token.rank));
+  for (const TokenScore& top : token.top) {
+    v1::TopToken& written = *out.add_top();
+    written.set_token_id(static_cast<std::uint32_t>(top.id));
+    written.set_logprob(top.score);
+  }
+}
+
+absl::Status ModelExecutor::SampleInto(v1::StepResult& result) {
+  const std::vector<SampledRow>& rows = slots_->batch().sampled;
+  ASSIGN_OR_RETURN(const std::span<const SampledToken> tokens, sampler_->Sample(runner_->logits(), rows));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    slots_->Append(static_cast<std::int64_t>(i), tokens[i].id);
+    v1::SlotTokens& written = *result.add_slots();
+    written.set_slot(rows[i].slot);
+    written.set_epoch(rows[i].epoch);
+    Write(tokens[i], rows[i].settings, *written.add_tokens());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<float>> ModelExecutor::GatherLogits() {
+  if (slots_->batch().num_sampled() == 0) return std::vector<float>();
+  return sampler_->GatherLogits(runner_->logits());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Load(const ExecutorOptions& options,
+                                                         Communicator& communicator, LoadProgress& progress) {
+  auto executor = std::make_unique<ModelExecutor>(options, communicator);
+  RETURN_IF_ERROR(executor->Load(progress));
+  return executor;
+}
+
+}  // namespace trireme::worker

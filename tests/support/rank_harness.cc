@@ -53,4 +53,12 @@ std::vector<absl::Status> RunRanks(int world, const Body& body, const worker::Sh
       options);
 }
 
+absl::Status FirstCause(const std::vector<absl::Status>& results) {
+  absl::Status first;
+  for (const absl::Status& status : results) {
+    if (first.ok() || (absl::IsAborted(first) && !status.ok())) first = status;
+  }
+  return first;
+}
+
 }  // namespace trireme::test_support

@@ -25,4 +25,7 @@ std::vector<absl::Status> RunRanksAlone(int world,
                                         const std::function<absl::Status(worker::Communicator&)>& body,
                                         const worker::SharedMemoryOptions& options = SmallChunks());
 
+// The first error that is not merely the echo of another rank's (Aborted), else the first; OK if all are.
+absl::Status FirstCause(const std::vector<absl::Status>& results);
+
 }  // namespace trireme::test_support

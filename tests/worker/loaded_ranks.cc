@@ -18,12 +18,7 @@ absl::Status RunLoadedRanks(int world, const ExecutorOptions& options,
         return body(rank);
       },
       shared_memory);
-  // Those that were aborted only repeat what another rank said.
-  absl::Status first;
-  for (const absl::Status& status : results) {
-    if (first.ok() || (absl::IsAborted(first) && !status.ok())) first = status;
-  }
-  return first;
+  return test_support::FirstCause(results);
 }
 
 }  // namespace trireme::worker

@@ -79,7 +79,7 @@ absl::StatusOr<std::vector<Token>> Sample(const std::vector<Request>& requests, 
                      SampleOnRank(requests, num_candidates, part, communicator));
     return absl::OkStatus();
   });
-  for (const absl::Status& status : results) RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(test_support::FirstCause(results));
   for (const auto& tokens : by_rank) EXPECT_TRUE(tokens == by_rank[0]);
   return by_rank[0];
 }

@@ -3,6 +3,7 @@
 // Other architectures are refused by name until their own table exists: their norms, fused weights and rows
 // differ.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,10 @@ absl::StatusOr<std::string> LlamaTensorName(std::string_view gguf_name);
 // Unimplemented: another architecture, experts, per-layer head counts, partial rotary. InvalidArgument: a key
 // that is missing, of a wrong type, or not known in this architecture.
 absl::StatusOr<nlohmann::json> LlamaConfig(const GgufHeader& header);
+
+// The width of a head: attention.key_length, or hidden / heads. Even. Unimplemented if values or rope are not
+// as wide.
+absl::StatusOr<std::uint32_t> LlamaHeadDim(const GgufMetadata& metadata);
 
 // The header's tensors under Hugging Face's names, q and k marked as interleaved by head.
 // InvalidArgument: a name that is not known, q or k rows that are no multiple of the head's width.

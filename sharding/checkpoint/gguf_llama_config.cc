@@ -4,12 +4,9 @@
 #include <charconv>
 #include <cmath>
 #include <iterator>
-#include <optional>
-#include <span>
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "sharding/checkpoint/error_text.h"
@@ -20,26 +17,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view kSupported = "llama";
-constexpr std::string_view kRopeFreqs = "rope_freqs.weight";
 
-struct NamePair {
-  std::string_view gguf;
-  std::string_view hugging_face;
-};
-
-// Names without the suffix ".weight" or ".bias".
-constexpr NamePair kGlobalNames[] = {
-    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
-// Below "blk.{i}." and "model.layers.{i}.".
-constexpr NamePair kLayerNames[] = {
-    {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
-    {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
-    {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
-    {"ffn_down", "mlp.down_proj"}};
-
-// Every key below "llama." that is read here or that changes nothing. Any other may change the model's
-// numbers.
+// Every key below "llama." that is read here or that changes nothing. Any other may change what the
+// model computes.
 constexpr std::string_view kKnownKeys[] = {
     "attention.head_count",
     "attention.head_count_kv",
@@ -60,33 +40,9 @@ constexpr std::string_view kKnownKeys[] = {
     "rope.scaling.finetuned",  // of the making, not of the model
     "rope.scaling.original_context_length",
     "rope.scaling.type",
-    "tensor_data_layout",  // says that q and k are interleaved, which holds for every file of this
-                           // architecture
+    "tensor_data_layout",  // says that q and k are interleaved, as they always are here
     "vocab_size",
 };
-
-std::optional<std::string_view> Lookup(std::span<const NamePair> names, std::string_view gguf) {
-  for (const NamePair& pair : names) {
-    if (pair.gguf == gguf) return pair.hugging_face;
-  }
-  return std::nullopt;
-}
-
-// "blk.3.attn_q" → "model.layers.3.self_attn.q_proj".
-std::optional<std::string> ModuleName(std::string_view gguf) {
-  if (const auto name = Lookup(kGlobalNames, gguf)) return std::string(*name);
-  constexpr std::string_view kBlock = "blk.";
-  const std::size_t dot = gguf.find('.', kBlock.size());
-  if (!gguf.starts_with(kBlock) || dot == std::string_view::npos) return std::nullopt;
-  const std::string number(gguf.substr(kBlock.size(), dot - kBlock.size()));
-  const auto name = Lookup(kLayerNames, gguf.substr(dot + 1));
-  int layer = 0;
-  // "+3" and "03" are numbers too, but would make two names of one.
-  if (!name.has_value() || !absl::SimpleAtoi(number, &layer) || absl::StrCat(layer) != number || layer < 0) {
-    return std::nullopt;
-  }
-  return absl::StrCat("model.layers.", layer, ".", std::string(*name));
-}
 
 std::string Key(std::string_view name) {
   return absl::StrCat(std::string(kSupported), ".", std::string(name));
@@ -146,35 +102,6 @@ absl::StatusOr<std::uint32_t> VocabularySize(const GgufMetadata& metadata) {
   return static_cast<std::uint32_t>(tokens.size());
 }
 
-// The width of a head, from attention.key_length or hidden / heads. Everything that must be the same is
-// compared.
-absl::StatusOr<std::uint32_t> HeadDim(const GgufMetadata& metadata) {
-  ASSIGN_OR_RETURN(const auto hidden, GetCount(metadata, "embedding_length"));
-  ASSIGN_OR_RETURN(const auto heads, GetCount(metadata, "attention.head_count"));
-  const bool is_given = metadata.FindValue(Key("attention.key_length")) != nullptr;
-  if (!is_given && hidden % heads != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(Key("embedding_length"), " is ", hidden,
-                                                   ", no multiple of the ", heads, " of ",
-                                                   Key("attention.head_count")));
-  }
-  std::uint32_t head_dim = hidden / heads;
-  if (is_given) {
-    ASSIGN_OR_RETURN(head_dim, GetCount(metadata, "attention.key_length"));
-  }
-  if (head_dim == 0 || head_dim % 2 != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the width of a head is ", head_dim, ", expected an even number"));
-  }
-  for (const char* name : {"attention.value_length", "rope.dimension_count"}) {
-    ASSIGN_OR_RETURN(const auto other, metadata.GetOr<std::uint32_t>(Key(name), head_dim));
-    if (other != head_dim) {
-      return absl::UnimplementedError(absl::StrCat(Key(name), " is ", other, ", but a head's width is ",
-                                                   head_dim, "; that they differ is not supported"));
-    }
-  }
-  return head_dim;
-}
-
 absl::Status AddSizes(const GgufMetadata& metadata, Json& config) {
   ASSIGN_OR_RETURN(const auto heads, GetCount(metadata, "attention.head_count"));
   ASSIGN_OR_RETURN(const auto kv_heads, metadata.GetOr<std::uint32_t>(Key("attention.head_count_kv"), heads));
@@ -183,7 +110,7 @@ absl::Status AddSizes(const GgufMetadata& metadata, Json& config) {
   ASSIGN_OR_RETURN(config["num_hidden_layers"], GetCount(metadata, "block_count"));
   ASSIGN_OR_RETURN(config["max_position_embeddings"], GetCount(metadata, "context_length"));
   ASSIGN_OR_RETURN(config["vocab_size"], VocabularySize(metadata));
-  ASSIGN_OR_RETURN(config["head_dim"], HeadDim(metadata));
+  ASSIGN_OR_RETURN(config["head_dim"], LlamaHeadDim(metadata));
   config["num_attention_heads"] = heads;
   config["num_key_value_heads"] = kv_heads;
   return absl::OkStatus();
@@ -247,22 +174,33 @@ absl::Status RefuseExperts(const GgufMetadata& metadata) {
       absl::StrCat(Key("expert_count"), " is ", experts, "; mixtures of experts are not supported in GGUF"));
 }
 
-bool IsQueryOrKey(std::string_view name) {
-  return absl::StrContains(std::string(name), ".self_attn.q_proj.") ||
-         absl::StrContains(std::string(name), ".self_attn.k_proj.");
-}
-
 }  // namespace
 
-absl::StatusOr<std::string> LlamaTensorName(std::string_view gguf_name) {
-  if (gguf_name == kRopeFreqs) return std::string(gguf_name);
-  for (const std::string_view suffix : {std::string_view(".weight"), std::string_view(".bias")}) {
-    if (!gguf_name.ends_with(suffix)) continue;
-    const auto module = ModuleName(gguf_name.substr(0, gguf_name.size() - suffix.size()));
-    if (module.has_value()) return absl::StrCat(*module, std::string(suffix));
+absl::StatusOr<std::uint32_t> LlamaHeadDim(const GgufMetadata& metadata) {
+  ASSIGN_OR_RETURN(const auto hidden, GetCount(metadata, "embedding_length"));
+  ASSIGN_OR_RETURN(const auto heads, GetCount(metadata, "attention.head_count"));
+  const bool is_given = metadata.FindValue(Key("attention.key_length")) != nullptr;
+  if (!is_given && hidden % heads != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(Key("embedding_length"), " is ", hidden,
+                                                   ", no multiple of the ", heads, " of ",
+                                                   Key("attention.head_count")));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("tensor ", Quoted(gguf_name), " is not known in architecture ", std::string(kSupported)));
+  std::uint32_t head_dim = hidden / heads;
+  if (is_given) {
+    ASSIGN_OR_RETURN(head_dim, GetCount(metadata, "attention.key_length"));
+  }
+  if (head_dim == 0 || head_dim % 2 != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the width of a head is ", head_dim, ", expected an even number"));
+  }
+  for (const char* name : {"attention.value_length", "rope.dimension_count"}) {
+    ASSIGN_OR_RETURN(const auto other, metadata.GetOr<std::uint32_t>(Key(name), head_dim));
+    if (other != head_dim) {
+      return absl::UnimplementedError(absl::StrCat(Key(name), " is ", other, ", but a head's width is ",
+                                                   head_dim, "; that they differ is not supported"));
+    }
+  }
+  return head_dim;
 }
 
 absl::StatusOr<Json> LlamaConfig(const GgufHeader& header) {
@@ -279,25 +217,6 @@ absl::StatusOr<Json> LlamaConfig(const GgufHeader& header) {
   config["mlp_bias"] = HasTensor(header, "blk.0.ffn_down.bias");
   config["tie_word_embeddings"] = !HasTensor(header, "output.weight");
   return config;
-}
-
-absl::StatusOr<std::vector<TensorInfo>> LlamaTensors(const GgufHeader& header) {
-  ASSIGN_OR_RETURN(const std::uint32_t head_dim, HeadDim(header.metadata));
-  std::vector<TensorInfo> tensors;
-  for (const TensorInfo& tensor : header.tensors) {
-    TensorInfo renamed = tensor;
-    ASSIGN_OR_RETURN(renamed.name, LlamaTensorName(tensor.name));
-    if (IsQueryOrKey(renamed.name)) {
-      if (tensor.shape.empty() || tensor.shape[0] % head_dim != 0) {
-        return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(tensor.name), " has shape ",
-                                                       ShapeToString(tensor.shape),
-                                                       ", expected rows in whole heads of ", head_dim));
-      }
-      renamed.interleaved_head_rows = head_dim;
-    }
-    tensors.push_back(std::move(renamed));
-  }
-  return tensors;
 }
 
 }  // namespace trireme::sharding

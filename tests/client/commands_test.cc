@@ -1,0 +1,320 @@
+#include "client/cli/commands.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/util/json_util.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "absl/strings/str_split.h"
+#include "base/version.h"
+#include "tests/client/scripted_server.h"
+
+namespace trireme::client {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::StartsWith;
+
+struct Ran {
+  int exit_status = 0;
+  std::string out;
+  std::string err;
+};
+
+Ran RunLine(const Arguments& arguments, const std::string& input = "") {
+  std::istringstream in(input);
+  std::ostringstream out, err;
+  Terminal terminal{.in = in, .out = out, .err = err};
+  const int exit_status = RunTrireme(arguments, terminal);
+  return {exit_status, out.str(), err.str()};
+}
+
+// ---- All commands.
+
+TEST(Trireme, ExplainsItself) {
+  EXPECT_EQ(RunLine({}).exit_status, kExitUsage);
+  EXPECT_EQ(RunLine({"--help"}).exit_status, kExitOk);
+  EXPECT_THAT(RunLine({"--help"}).out, HasSubstr("trireme generate"));
+  EXPECT_EQ(RunLine({"--version"}).out, "trireme " + std::string(BuildId()) + "\n");
+  const Ran unknown = RunLine({"sail"});
+  EXPECT_EQ(unknown.exit_status, kExitUsage);
+  EXPECT_EQ(unknown.err, "trireme: unknown command \"sail\"\nSee trireme --help.\n");
+}
+
+TEST(Trireme, ExplainsEachCommandAndRefusesUnknownFlags) {
+  for (const std::string command : {"generate", "chat", "health", "plan"}) {
+    const Ran help = RunLine({command, "--help"});
+    EXPECT_EQ(help.exit_status, kExitOk);
+    EXPECT_THAT(help.out, StartsWith("trireme " + command + ": "));
+    EXPECT_EQ(RunLine({command, "--version"}).out, "trireme " + std::string(BuildId()) + "\n");
+    const Ran unknown = RunLine({command, "--oars", "170"});
+    EXPECT_EQ(unknown.exit_status, kExitUsage);
+    EXPECT_EQ(unknown.err,
+              "trireme " + command + ": unknown flag \"--oars\"\nSee trireme " + command + " --help.\n");
+    EXPECT_EQ(unknown.out, "");
+  }
+}
+
+// ---- generate.
+
+TEST(Generate, StreamsTextAndTellsWhatItCost) {
+  ScriptedServer server(SayHello);
+  const Ran ran = RunLine({"generate", "--target", server.target(), "--prompt", "Say hello"});
+  EXPECT_EQ(ran.exit_status, kExitOk);
+  EXPECT_EQ(ran.out, "Hello world\n");
+  EXPECT_THAT(ran.err, MatchesRegex("\\[2 tokens, time to first token [0-9]+ ms, [0-9.]+ tokens/s, finished: length, "
+                                    "seed 7\\]\n"));
+}
+
+TEST(Generate, SendsWhatItIsToldAndLeavesTheRestToTheServer) {
+  ScriptedServer server(SayHello);
+  ASSERT_EQ(RunLine({"generate", "--target", server.target(), "--prompt", ""}).exit_status, kExitOk);
+  ASSERT_EQ(RunLine({"generate", "--target=" + server.target(), "--prompt-ids", "1,2,3", "--max-tokens", "9",
+                 "--temperature", "0.5", "--top-k", "0", "--top-p=0.25", "--seed", "18446744073709551615", "--logprobs",
+                 "0", "--ignore-eos", "--request-id", "me", "--stream=false"})
+                .exit_status,
+            kExitOk);
+  ASSERT_EQ(RunLine({"generate", "--target", server.target(), "--chat", "-"}, R"([{"role": "user", "content": "hi"}])")
+                .exit_status,
+            kExitOk);
+  const std::vector<v1::GenerateRequest> requests = server.requests();
+  ASSERT_EQ(requests.size(), 3u);
+
+  v1::GenerateRequest plain;
+  plain.set_text("");
+  EXPECT_EQ(requests[0].SerializeAsString(), plain.SerializeAsString());
+
+  v1::GenerateRequest full;
+  for (const std::uint32_t id : {1u, 2u, 3u}) full.mutable_token_ids()->add_ids(id);
+  full.mutable_stopping()->set_max_tokens(9);
+  full.mutable_stopping()->set_ignore_eos(true);
+  full.mutable_sampling()->set_temperature(0.5f);
+  full.mutable_sampling()->set_top_k(0);
+  full.mutable_sampling()->set_top_p(0.25f);
+  full.mutable_sampling()->set_seed(18446744073709551615u);
+  full.mutable_output()->set_logprobs(0);
+  full.set_request_id("me");
+  full.set_stream(false);
+  EXPECT_EQ(requests[1].DebugString(), full.DebugString());
+
+  EXPECT_EQ(requests[2].chat().messages(0).content(), "hi");
+}
+
+TEST(Generate, PrintsAJsonObjectForEachMessage) {
+  ScriptedServer server(SayHello);
+  const Ran ran = RunLine({"generate", "--target", server.target(), "--prompt", "x", "--json"});
+  EXPECT_EQ(ran.exit_status, kExitOk);
+  EXPECT_EQ(ran.err, "");
+  const std::vector<std::string> lines = absl::StrSplit(ran.out, '\n', absl::SkipEmpty());
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0], R"({"request_id":"r1","chunk":{"text":"Hello","token_ids":[10]}})");
+  v1::GenerateResponse last;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(lines[2], &last).ok());
+  EXPECT_EQ(last.DebugString(), CompleteOf("Hello world", {10, 11}).DebugString());
+}
+
+TEST(Generate, PrintsTokenIdsWhereThereIsNoText) {
+  ScriptedServer server([](int, grpc::ServerContext*, Writer* writer) {
+    writer->Write(ChunkOf("", 10));
+    writer->Write(ChunkOf("", 11));
+    writer->Write(CompleteOf("", {10, 11}));
+    return grpc::Status::OK;
+  });
+  EXPECT_EQ(RunLine({"generate", "--target", server.target(), "--prompt-ids", "1"}).out, "10 11\n");
+}
+
+TEST(Generate, PrintsAnAnswerThatWasNotStreamed) {
+  ScriptedServer server([](int, grpc::ServerContext*, Writer* writer) {
+    writer->Write(CompleteOf("Hello world", {10, 11}));
+    return grpc::Status::OK;
+  });
+  const Ran ran = RunLine({"generate", "--target", server.target(), "--prompt", "x", "--stream=false"});
+  EXPECT_EQ(ran.out, "Hello world\n");
+  EXPECT_EQ(ran.err, "[2 tokens, finished: length, seed 7]\n");
+}
+
+TEST(Generate, ShowsLogprobs) {
+  ScriptedServer server([](int, grpc::ServerContext*, Writer* writer) {
+    v1::GenerateResponse response = ChunkOf("Hi", 10);
+    v1::TokenLogprob& logprob = *response.mutable_chunk()->add_logprobs();
+    logprob.set_token_id(10);
+    logprob.set_token("Hé\n");
+    logprob.set_logprob(-0.5f);
+    logprob.set_rank(2);
+    logprob.add_top()->set_token_id(3);
+    writer->Write(response);
+    writer->Write(CompleteOf("Hi", {10}));
+    return grpc::Status::OK;
+  });
+  const Ran ran = RunLine({"generate", "--target", server.target(), "--prompt", "x", "--logprobs", "1"});
+  EXPECT_EQ(ran.out, "Hi\n");
+  EXPECT_THAT(ran.err, StartsWith("  -0.5000  rank 2      token 10      \"Hé\\n\"  | 0.0000 3 \"\"\n[1 token, "));
+}
+
+TEST(Generate, ReportsTheStatusAndWhatCameBefore) {
+  ScriptedServer server([](int, grpc::ServerContext*, Writer* writer) {
+    writer->Write(ChunkOf("Hello", 10));
+    return grpc::Status(grpc::StatusCode::ABORTED, "rank 2 was killed");
+  });
+  const Ran ran = RunLine({"generate", "--target", server.target(), "--prompt", "x"});
+  EXPECT_EQ(ran.exit_status, kExitFailed);
+  EXPECT_EQ(ran.out, "Hello\n");
+  EXPECT_EQ(ran.err, "trireme generate: ABORTED: rank 2 was killed\n");
+}
+
+TEST(Generate, GivesUpAfterItsTimeout) {
+  ScriptedServer server(SayHelloAndHang);
+  const Ran ran = RunLine({"generate", "--target", server.target(), "--prompt", "x", "--timeout", "50ms"});
+  EXPECT_EQ(ran.exit_status, kExitFailed);
+  EXPECT_THAT(ran.err, StartsWith("trireme generate: DEADLINE_EXCEEDED: "));
+}
+
+TEST(Generate, RefusesWrongUse) {
+  const std::string one_of = "expected exactly one of --prompt, --prompt-ids, --chat";
+  const std::pair<Arguments, std::string> cases[] = {
+      {{"generate"}, one_of},
+      {{"generate", "--prompt", "x", "--prompt-ids", "1"}, one_of},
+      {{"generate", "--chat", "/no/such/file"}, "/no/such/file: cannot be opened"},
+      {{"generate", "--prompt-ids", "1,-2"}, "--prompt-ids: expected whole numbers"},
+      {{"generate", "--prompt", "x", "--temperature", "nan"}, "--temperature: expected a finite number, got \"nan\""},
+      {{"generate", "--prompt", "x", "--max-tokens"}, "--max-tokens needs a value (N)"},
+      {{"generate", "hello"}, "unexpected argument \"hello\""},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const Ran ran = RunLine(arguments);
+    EXPECT_EQ(ran.exit_status, kExitUsage) << message;
+    EXPECT_THAT(ran.err, HasSubstr(message));
+    EXPECT_EQ(ran.out, "");
+  }
+}
+
+// ---- chat.
+
+TEST(Chat, KeepsTheConversation) {
+  ScriptedServer server(SayHello);
+  const Ran ran = RunLine({"chat", "--target", server.target(), "--system", "Be brief.", "--max-tokens", "5"},
+                      "Who?\n\nAnd why?\n");
+  EXPECT_EQ(ran.exit_status, kExitOk);
+  EXPECT_EQ(ran.out, "Hello world\nHello world\n");
+  const std::vector<v1::GenerateRequest> requests = server.requests();
+  ASSERT_EQ(requests.size(), 2u);
+  EXPECT_EQ(requests[1].stopping().max_tokens(), 5u);
+  std::string said;
+  for (const v1::ChatMessage& message : requests[1].chat().messages()) {
+    said += message.role() + ": " + message.content() + "\n";
+  }
+  EXPECT_EQ(said, "system: Be brief.\nuser: Who?\nassistant: Hello world\nuser: And why?\n");
+}
+
+TEST(Chat, ForgetsAQuestionWhoseCallFailedAndGoesOn) {
+  ScriptedServer server([](int call, grpc::ServerContext* context, Writer* writer) {
+    return call == 0 ? grpc::Status(grpc::StatusCode::INTERNAL, "oops") : SayHello(call, context, writer);
+  });
+  const Ran ran = RunLine({"chat", "--target", server.target()}, "one\ntwo\n");
+  EXPECT_EQ(ran.exit_status, kExitOk);
+  EXPECT_THAT(ran.err, StartsWith("trireme chat: INTERNAL: oops\n"));
+  ASSERT_EQ(server.requests().size(), 2u);
+  EXPECT_EQ(server.requests()[1].chat().messages_size(), 1);
+  EXPECT_EQ(server.requests()[1].chat().messages(0).content(), "two");
+}
+
+TEST(Chat, FailsIfTheLastCallDid) {
+  ScriptedServer server([](int, grpc::ServerContext*, Writer*) {
+    return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "no chat template");
+  });
+  EXPECT_EQ(RunLine({"chat", "--target", server.target()}, "one\n").exit_status, kExitFailed);
+}
+
+// ---- health.
+
+TEST(Health, TellsByItsExitStatus) {
+  using grpc::health::v1::HealthCheckResponse;
+  ScriptedServer server(SayHello);
+  Ran ran = RunLine({"health", "--target", server.target()});
+  EXPECT_EQ(ran.exit_status, kExitOk);
+  EXPECT_EQ(ran.out, "SERVING\n");
+  server.set_health({HealthCheckResponse::NOT_SERVING});
+  ran = RunLine({"health", "--target", server.target()});
+  EXPECT_EQ(ran.exit_status, kExitFailed);
+  EXPECT_EQ(ran.out, "NOT_SERVING\n");
+  ran = RunLine({"health", "--target", server.target(), "--service", "x"});
+  EXPECT_EQ(ran.exit_status, kExitFailed);
+  EXPECT_EQ(ran.err, "trireme health: NOT_FOUND: no service x\n");
+}
+
+TEST(Health, WatchesChanges) {
+  using grpc::health::v1::HealthCheckResponse;
+  ScriptedServer server(SayHello);
+  server.set_health({HealthCheckResponse::NOT_SERVING, HealthCheckResponse::SERVING, HealthCheckResponse::NOT_SERVING});
+  EXPECT_EQ(RunLine({"health", "--watch", "--target", server.target()}).out, "NOT_SERVING\nSERVING\nNOT_SERVING\n");
+}
+
+// ---- plan.
+
+const std::string kLlama = std::string(TRIREME_FIXTURES) + "/hf/llama";
+
+TEST(Plan, ShowsModulesCollectivesAndTotals) {
+  const Ran ran = RunLine({"plan", "--model", kLlama, "--tp-degree", "2", "--rank", "1"});
+  EXPECT_EQ(ran.exit_status, kExitOk) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr(": llama, tp_degree 2, float32\n"));
+  EXPECT_THAT(ran.out, HasSubstr("Rank 1 of 2\n"));
+  EXPECT_THAT(ran.out, testing::ContainsRegex("model\\.layers\\.\\*\\.self_attn\\.q_proj +x[0-9]+ +colwise "));
+  EXPECT_THAT(ran.out, testing::ContainsRegex("self_attn\\.o_proj +x[0-9]+ +all_reduce "));
+  EXPECT_THAT(ran.out, testing::ContainsRegex("Valid tp_degree: 1, 2"));
+}
+
+TEST(Plan, CountsInJsonTheBytesThatARankHolds) {
+  const Ran ran = RunLine({"plan", "--model", kLlama, "--tp-degree", "2", "--json"});
+  ASSERT_EQ(ran.exit_status, kExitOk) << ran.err;
+  const nlohmann::json plan = nlohmann::json::parse(ran.out);
+  EXPECT_EQ(plan["fits"], true);
+  EXPECT_EQ(plan["model_type"], "llama");
+  ASSERT_EQ(plan["ranks"].size(), 2u);
+  for (const nlohmann::json& rank : plan["ranks"]) {
+    std::int64_t bytes = 0;
+    for (const nlohmann::json& module : rank["modules"]) {
+      EXPECT_TRUE(module["strategy"].is_string());
+      bytes += module["local_bytes"].get<std::int64_t>();
+    }
+    EXPECT_EQ(bytes, rank["weight_bytes"].get<std::int64_t>());
+    EXPECT_FALSE(rank["collectives"].empty());
+  }
+  const Ran half = RunLine({"plan", "--model", kLlama, "--tp-degree", "2", "--json", "--dtype", "bfloat16"});
+  EXPECT_EQ(nlohmann::json::parse(half.out)["ranks"][0]["weight_bytes"].get<std::int64_t>() * 2,
+            plan["ranks"][0]["weight_bytes"].get<std::int64_t>());
+}
+
+TEST(Plan, SaysWhyADegreeDoesNotFitAndWhichDo) {
+  Ran ran = RunLine({"plan", "--model", kLlama, "--tp-degree", "7"});
+  EXPECT_EQ(ran.exit_status, kExitFailed);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_THAT(ran.err, StartsWith("trireme plan: INVALID_ARGUMENT: tp_degree 7 does not fit the model:\n"));
+  EXPECT_THAT(ran.err, HasSubstr("\nvalid tp_degree: 1, 2"));
+  ran = RunLine({"plan", "--model", kLlama, "--tp-degree", "7", "--json"});
+  EXPECT_EQ(ran.exit_status, kExitFailed);
+  const nlohmann::json plan = nlohmann::json::parse(ran.out);
+  EXPECT_EQ(plan["fits"], false);
+  EXPECT_EQ(plan["valid_tp_degrees"][0], 1);
+  EXPECT_GE(plan["problems"].size(), 2u);
+}
+
+TEST(Plan, RefusesWrongUseAndMissingModels) {
+  EXPECT_EQ(RunLine({"plan", "--model", kLlama}).exit_status, kExitUsage);
+  EXPECT_EQ(RunLine({"plan", "--model", kLlama, "--tp-degree", "0"}).exit_status, kExitUsage);
+  EXPECT_EQ(RunLine({"plan", "--model", kLlama, "--tp-degree", "129"}).exit_status, kExitUsage);
+  EXPECT_THAT(RunLine({"plan", "--model", kLlama, "--tp-degree", "2", "--rank", "2"}).err,
+              HasSubstr("--rank: expected a number from 0 to 1, got 2"));
+  EXPECT_THAT(RunLine({"plan", "--model", kLlama, "--tp-degree", "2", "--dtype", "int4"}).err,
+              HasSubstr("--dtype: expected float32 or bfloat16, got \"int4\""));
+  const Ran missing = RunLine({"plan", "--model", "/no/such/model", "--tp-degree", "1", "--json"});
+  EXPECT_EQ(missing.exit_status, kExitFailed);
+  EXPECT_THAT(missing.err, HasSubstr("/no/such/model"));
+  EXPECT_EQ(nlohmann::json::parse(missing.out)["fits"], false);
+  EXPECT_EQ(RunLine({"plan", "--model", kLlama, "--tp-degree", "2", "--plan", "/no/such/plan"}).exit_status, kExitFailed);
+}
+
+}  // namespace
+}  // namespace trireme::client

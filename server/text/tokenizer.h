@@ -49,7 +49,8 @@ class Tokenizer {
   // Special tokens that are spelled out in `text` become their ids. `add_special_tokens` adds what the model
   // wants around a text, such as a BOS: right for plain prompts, wrong for rendered chat templates.
   //
-  // InvalidArgument: `text` is not UTF-8.
+  // InvalidArgument: `text` is not UTF-8, or holds a run of millions of characters that the tokenizer's regular
+  // expression does not cut.
   absl::StatusOr<Encoding> Encode(std::string_view text, bool add_special_tokens) const;
   // The same without spans, faster.
   absl::StatusOr<std::vector<std::uint32_t>> EncodeIds(std::string_view text, bool add_special_tokens) const;

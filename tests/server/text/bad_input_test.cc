@@ -147,5 +147,13 @@ TEST(BadTextTest, EncodesLongRunsOfOneCharacter) {
   }
 }
 
+// The regular expression gives up after ten million attempts at one place.
+TEST(BadTextTest, ARunTooLongForTheRegularExpressionIsTheTextsFault) {
+  const absl::Status status =
+      FixtureTokenizer("text_llama")->EncodeIds(std::string(11'000'000, ' '), false).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("too long"));
+}
+
 }  // namespace
 }  // namespace trireme::server

@@ -98,6 +98,17 @@ fn encode(tokenizer: &Tokenizer, text: &str, add_special: bool, with_spans: bool
     Ok((encoding.get_ids().to_vec(), spans))
 }
 
+/// A regular expression that tries too long at one place panics; that is the text's fault. It takes a run of millions of
+/// characters that the expression does not cut.
+fn blame_text(failure: Failure) -> Failure {
+    match failure {
+        Failure::Panic(text) if text.starts_with("Onig: Regex search error") => {
+            Failure::Invalid(format!("holds a run of characters that is too long to be cut into words ({text})"))
+        }
+        other => other,
+    }
+}
+
 #[no_mangle]
 pub unsafe extern "C" fn trireme_text_tokenizer_encode(
     tokenizer: *const Tokenizer,
@@ -108,7 +119,10 @@ pub unsafe extern "C" fn trireme_text_tokenizer_encode(
     error: *mut Array<u8>,
 ) -> i32 {
     fence(error, || {
-        let (got_ids, got_spans) = encode(&*tokenizer, text.text()?, add_special_tokens, !spans.is_null())?;
+        let text = text.text()?;
+        let with_spans = !spans.is_null();
+        let (got_ids, got_spans) =
+            catch(|| encode(&*tokenizer, text, add_special_tokens, with_spans)).map_err(blame_text)?;
         *ids = got_ids.into();
         if let Some(spans) = spans.as_mut() {
             *spans = got_spans.into();

@@ -27,8 +27,8 @@ struct ModuleDescription {
 };
 
 struct CollectiveDescription {
-  std::string kind;    // "all_reduce", "all_gather", "reduce_scatter"
-  std::string module;  // whose output it is; empty for that of a residual
+  std::string kind;           // "all_reduce", "all_gather", "reduce_scatter"
+  std::string module;         // whose output it is; empty for that of a residual
   std::int64_t features = 0;  // of the whole row, in float32
   Rows rows = Rows::kTokens;
 };
@@ -45,7 +45,8 @@ struct ProgramDescription {
   std::int64_t vocabulary = 0;
 };
 
-// Bytes of an element as the rank will hold it, whatever the checkpoint's type: 4 for float32, 2 for bfloat16.
+// Bytes of an element as the rank will hold it, whatever the checkpoint's type: 4 for float32, 2 for
+// bfloat16.
 struct ElementBytes {
   int weights = 4;
   int kv_cache = 4;

@@ -28,16 +28,18 @@ struct Model {
   std::vector<int> valid_tp_degrees;  // ascending, up to kMaxTpDegree
 };
 
-// Opens a Hugging Face folder or a GGUF file, finds its family, builds program and plan, and compares the program's
-// parameters with the checkpoint's tensors. Reads headers only, and of GGUF the few numbers of rope_freqs.weight.
+// Opens a Hugging Face folder or a GGUF file, finds its family, builds program and plan, and compares the
+// program's parameters with the checkpoint's tensors. Reads headers only, and of GGUF the few numbers of
+// rope_freqs.weight.
 //
-// NotFound: no such file. InvalidArgument: an architecture or config value that is not supported, an unknown config
-// key, an unknown or missing tensor, a wrong shape; all of a kind at once, each by name. A plan that does not resolve.
+// NotFound: no such file. InvalidArgument: an architecture or config value that is not supported, an unknown
+// config key, an unknown or missing tensor, a wrong shape; all of a kind at once, each by name. A plan that
+// does not resolve.
 absl::StatusOr<Model> OpenModel(const std::filesystem::path& path, const StrategyRegistry& registry,
                                 const Plan& user_plan = {});
 
-// InvalidArgument if `tp_degree` does not fit `model`: every problem, one a line, and last the degrees that fit
-// ("valid tp_degree: 1, 3, 9").
+// InvalidArgument if `tp_degree` does not fit `model`: every problem, one a line, and last the degrees that
+// fit ("valid tp_degree: 1, 3, 9").
 absl::Status CheckTpDegree(const Model& model, int tp_degree);
 
 }  // namespace trireme::sharding

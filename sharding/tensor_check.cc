@@ -55,7 +55,8 @@ void CheckParameter(const Parameter& parameter, const std::map<std::string, Tens
         absl::StrCat(parameter.name, " is ", ShapeToString(tensor.shape), ", not ", ShapeToString(wanted)));
   }
   if (!IsReadable(tensor.dtype)) {
-    findings.unreadable.push_back(absl::StrCat(parameter.name, " is ", std::string(TraitsOf(tensor.dtype).name)));
+    findings.unreadable.push_back(
+        absl::StrCat(parameter.name, " is ", std::string(TraitsOf(tensor.dtype).name)));
   }
 }
 

@@ -10,12 +10,13 @@
 
 namespace trireme::sharding {
 
-// GGUF's divisors of inv_freq. A tensor of the file that is no parameter: OpenModel folds it into the rope tables.
+// GGUF's divisors of inv_freq. A tensor of the file that is no parameter: OpenModel folds it into the rope
+// tables.
 inline constexpr char kRopeDivisors[] = "rope_freqs.weight";
 
-// InvalidArgument, all at once, by name, a kind a line: tensors that are missing, not known, of a wrong shape, of an
-// element type that cannot be read. Known without being parameters are DecoderSpec::harmless_tensors, a tied head's
-// copy of the embedding, and kRopeDivisors.
+// InvalidArgument, all at once, by name, a kind a line: tensors that are missing, not known, of a wrong
+// shape, of an element type that cannot be read. Known without being parameters are
+// DecoderSpec::harmless_tensors, a tied head's copy of the embedding, and kRopeDivisors.
 absl::Status CheckTensors(const Program& program, const DecoderSpec& spec,
                           const std::map<std::string, TensorInfo>& tensors);
 

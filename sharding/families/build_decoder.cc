@@ -11,12 +11,13 @@ namespace {
 Axis HiddenAxis(std::int64_t hidden) { return SingleBlock(hidden, 1, Division::kUneven, "hidden features"); }
 
 Axis QueryAxis(const AttentionSpec& spec) {
-  return SingleBlock(std::int64_t{spec.num_heads} * spec.head_dim, spec.head_dim, Division::kEven, "query heads");
+  return SingleBlock(std::int64_t{spec.num_heads} * spec.head_dim, spec.head_dim, Division::kEven,
+                     "query heads");
 }
 
 Axis KvAxis(const AttentionSpec& spec) {
-  return SingleBlock(std::int64_t{spec.num_kv_heads} * spec.head_dim, spec.head_dim, Division::kEvenOrReplicated,
-                     "KV heads");
+  return SingleBlock(std::int64_t{spec.num_kv_heads} * spec.head_dim, spec.head_dim,
+                     Division::kEvenOrReplicated, "KV heads");
 }
 
 Axis IntermediateAxis(const MlpSpec& spec) {
@@ -46,7 +47,8 @@ class DecoderBuilder {
   // h += attention(norm(h)); h += mlp(norm(h)).
   ValueId BuildLayer(const std::string& layer, const LayerSpec& spec, ValueId h) {
     const ValueId x = program_.RmsNorm(layer + spec_.names.attention_norm, h, spec.attention_norm.epsilon);
-    h = program_.Add(layer + spec_.names.attention + ".residual", h, BuildAttention(layer, spec.attention, x));
+    h = program_.Add(layer + spec_.names.attention + ".residual", h,
+                     BuildAttention(layer, spec.attention, x));
     const ValueId y = program_.RmsNorm(layer + spec_.names.mlp_norm, h, spec.mlp_norm.epsilon);
     return program_.Add(layer + spec_.names.mlp + ".residual", h, BuildMlp(layer, spec.mlp, y));
   }

@@ -1,5 +1,5 @@
-// From what a decoder computes (DecoderSpec) to the program that computes it. Switches on the spec's types and knows no
-// family.
+// From what a decoder computes (DecoderSpec) to the program that computes it. Switches on the spec's types
+// and knows no family.
 #pragma once
 #include "sharding/families/decoder_spec.h"
 #include "sharding/program/program.h"

@@ -46,12 +46,36 @@ RopeTable ReadRopeObject(ConfigReader& rope, double theta_on_top, const RopeDefa
 }  // namespace
 
 void ReadGenericKeys(ConfigReader& config) {
-  config.Harmless({"model_type", "architectures", "transformers_version", "dtype", "torch_dtype", "_name_or_path",
-                   "_attn_implementation_autoset", "attn_implementation", "use_cache", "initializer_range",
-                   "bos_token_id", "eos_token_id", "pad_token_id", "transformers.js_config", "is_llama_config",
-                   "output_attentions", "output_hidden_states", "return_dict", "torchscript", "use_bfloat16",
-                   "id2label", "label2id", "problem_type", "task_specific_params", "finetuning_task",
-                   "chunk_size_feed_forward", "tokenizer_class", "prefix", "unsloth_version", "unsloth_fixed"});
+  config.Harmless({"model_type",
+                   "architectures",
+                   "transformers_version",
+                   "dtype",
+                   "torch_dtype",
+                   "_name_or_path",
+                   "_attn_implementation_autoset",
+                   "attn_implementation",
+                   "use_cache",
+                   "initializer_range",
+                   "bos_token_id",
+                   "eos_token_id",
+                   "pad_token_id",
+                   "transformers.js_config",
+                   "is_llama_config",
+                   "output_attentions",
+                   "output_hidden_states",
+                   "return_dict",
+                   "torchscript",
+                   "use_bfloat16",
+                   "id2label",
+                   "label2id",
+                   "problem_type",
+                   "task_specific_params",
+                   "finetuning_task",
+                   "chunk_size_feed_forward",
+                   "tokenizer_class",
+                   "prefix",
+                   "unsloth_version",
+                   "unsloth_fixed"});
   config.Only("quantization_config", json());
   config.Only("is_encoder_decoder", false);
   config.Only("is_decoder", false);

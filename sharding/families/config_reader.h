@@ -11,8 +11,8 @@
 
 namespace trireme::sharding {
 
-// A key that is null counts as absent. Where a value is bad, a getter notes the problem and returns the default, so that
-// all problems are found; Finish tells them. Not thread-safe.
+// A key that is null counts as absent. Where a value is bad, a getter notes the problem and returns the
+// default, so that all problems are found; Finish tells them. Not thread-safe.
 class ConfigReader {
  public:
   // `object` must outlive this. `path` goes before keys in messages: "rope_parameters.".

@@ -17,9 +17,9 @@ struct Family {
   std::string_view model_type;    // config.json's "model_type"
   std::string_view architecture;  // the one in "architectures" that is served: "LlamaForCausalLM"
 
-  // `config` is an object, as save_pretrained writes it: of Transformers 5 (rope_parameters) or of 4 (rope_theta,
-  // rope_scaling). Absent keys take Transformers' defaults. InvalidArgument, all at once, one a line: unknown keys,
-  // values out of range, values whose computation is not implemented.
+  // `config` is an object, as save_pretrained writes it: of Transformers 5 (rope_parameters) or of 4
+  // (rope_theta, rope_scaling). Absent keys take Transformers' defaults. InvalidArgument, all at once, one a
+  // line: unknown keys, values out of range, values whose computation is not implemented.
   absl::StatusOr<DecoderSpec> (*spec_from_config)(const nlohmann::json& config);
 
   // Null if the family has no plan, and then everything is replicated.

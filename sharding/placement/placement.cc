@@ -107,24 +107,23 @@ absl::StatusOr<std::vector<Intervals>> CutAxisForAll(const Axis& axis, int world
 
 absl::StatusOr<Axis> AxisForShard(const Axis& axis) {
   if (axis.blocks.size() == 1) return axis;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "an axis of ", axis.blocks.size(), " blocks must be cut block by block (as packed_colwise does), not as one"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("an axis of ", axis.blocks.size(),
+                   " blocks must be cut block by block (as packed_colwise does), not as one"));
 }
 
 absl::StatusOr<Axis> AxisForStridedShard(const Axis& axis) {
   if (axis.blocks.size() != 1) return axis;
   AxisBlock half = axis.blocks.front();
   if (half.extent % (2 * half.unit) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(half.extent, " elements of ", half.what, " in units of ", half.unit,
-                                                   " cannot be taken as two equal blocks"));
+    return absl::InvalidArgumentError(absl::StrCat(half.extent, " elements of ", half.what, " in units of ",
+                                                   half.unit, " cannot be taken as two equal blocks"));
   }
   half.extent /= 2;
   return Axis{{half, half}};
 }
 
-Intervals Whole(std::int64_t extent) {
-  return extent == 0 ? Intervals{} : Intervals{{0, extent}};
-}
+Intervals Whole(std::int64_t extent) { return extent == 0 ? Intervals{} : Intervals{{0, extent}}; }
 
 Interval Span(const Intervals& intervals) {
   return intervals.empty() ? Interval{} : Interval{intervals.front().begin, intervals.back().end};

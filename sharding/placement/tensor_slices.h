@@ -1,4 +1,5 @@
-// Cuts a tensor in memory by intervals, and the inverse: what shard and unshard, gathers and tests are made of.
+// Cuts a tensor in memory by intervals, and the inverse: what shard and unshard, gathers and tests are made
+// of.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +10,8 @@
 
 namespace trireme::sharding {
 
-// A part of a row-major, contiguous tensor: one list of intervals for each dimension, the part being their product.
+// A part of a row-major, contiguous tensor: one list of intervals for each dimension, the part being their
+// product.
 struct TensorSlices {
   std::vector<std::int64_t> full_shape;
   std::vector<Intervals> slices;  // as many as dimensions
@@ -23,9 +25,9 @@ struct TensorSlices {
 // REQUIRES: full.size() == full_bytes(), local.size() == local_bytes(); they do not overlap.
 void CutTensor(const TensorSlices& part, std::span<const std::byte> full, std::span<std::byte> local);
 
-// The inverse: puts `local` back to its places in `full` and leaves the rest of `full` as it is. Done for the parts of
-// all ranks it restores the tensor; where parts overlap (a KV head that several ranks hold), the last one stays.
-// REQUIRES: as CutTensor.
+// The inverse: puts `local` back to its places in `full` and leaves the rest of `full` as it is. Done for the
+// parts of all ranks it restores the tensor; where parts overlap (a KV head that several ranks hold), the
+// last one stays. REQUIRES: as CutTensor.
 void PlaceTensor(const TensorSlices& part, std::span<const std::byte> local, std::span<std::byte> full);
 
 }  // namespace trireme::sharding

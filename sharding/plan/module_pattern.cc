@@ -10,9 +10,7 @@
 namespace trireme::sharding {
 namespace {
 
-std::vector<std::string> Components(std::string_view name) {
-  return absl::StrSplit(std::string(name), '.');
-}
+std::vector<std::string> Components(std::string_view name) { return absl::StrSplit(std::string(name), '.'); }
 
 bool IsNumber(std::string_view component) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
@@ -63,7 +61,8 @@ bool ModulePattern::MoreSpecificThan(const ModulePattern& other) const {
   return ours > theirs;
 }
 
-std::vector<std::string> NearestNames(std::string_view name, std::vector<std::string> candidates, std::size_t count) {
+std::vector<std::string> NearestNames(std::string_view name, std::vector<std::string> candidates,
+                                      std::size_t count) {
   std::stable_sort(candidates.begin(), candidates.end(), [&](const std::string& a, const std::string& b) {
     return EditDistance(name, a) < EditDistance(name, b);
   });

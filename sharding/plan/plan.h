@@ -11,8 +11,8 @@
 namespace trireme::sharding {
 
 // Pattern of module names → strategy name. The component `*` matches any number, and only a number:
-// "model.layers.*.self_attn.q_proj". All else matches itself, so "model.layers.0.self_attn.q_proj" is a rule for one
-// layer, and goes before the general one. Modules that no rule matches are replicated.
+// "model.layers.*.self_attn.q_proj". All else matches itself, so "model.layers.0.self_attn.q_proj" is a rule
+// for one layer, and goes before the general one. Modules that no rule matches are replicated.
 struct Plan {
   std::map<std::string, std::string> rules;
 };
@@ -26,8 +26,8 @@ std::string GeneralizeModuleName(std::string_view module);
 // The strategy of each module of one program. Immutable; may be used from any number of threads.
 class ResolvedPlan {
  public:
-  // InvalidArgument, all at once, one a line: a strategy that is not registered (with the list of names); a rule that
-  // matches no module with parameters (with the nearest names).
+  // InvalidArgument, all at once, one a line: a strategy that is not registered (with the list of names); a
+  // rule that matches no module with parameters (with the nearest names).
   static absl::StatusOr<ResolvedPlan> Resolve(const Plan& plan, const Program& program,
                                               const StrategyRegistry& registry);
 

@@ -44,8 +44,8 @@ absl::StatusOr<std::string> StrategyNameOf(const std::string& key, const json& r
   }
   for (const auto& [option, value] : rule.items()) {
     if (option == "style" && value.is_string()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("plan rule \"", key, "\": the option \"", option, "\": ", value.dump(), " is not supported"));
+    return absl::InvalidArgumentError(absl::StrCat("plan rule \"", key, "\": the option \"", option,
+                                                   "\": ", value.dump(), " is not supported"));
   }
   if (!rule.contains("style")) {
     return absl::InvalidArgumentError(absl::StrCat("plan rule \"", key, "\": an object needs a \"style\""));
@@ -61,7 +61,8 @@ absl::StatusOr<Plan> ParsePlan(std::string_view json_text) {
     return absl::InvalidArgumentError("a plan is a JSON object {\"module pattern\": \"strategy\", ...}");
   }
   if (parsed.repeated_key.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat("plan rule \"", *parsed.repeated_key, "\" is given twice"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan rule \"", *parsed.repeated_key, "\" is given twice"));
   }
   Plan plan;
   for (const auto& [key, rule] : parsed.value.items()) {
@@ -72,12 +73,14 @@ absl::StatusOr<Plan> ParsePlan(std::string_view json_text) {
 
 absl::StatusOr<Plan> ReadPlanFile(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError(absl::StrCat(path.string(), ": no such plan file, or it cannot be read"));
+  if (!file)
+    return absl::NotFoundError(absl::StrCat(path.string(), ": no such plan file, or it cannot be read"));
   std::ostringstream text;
   text << file.rdbuf();
   absl::StatusOr<Plan> plan = ParsePlan(text.str());
   if (!plan.ok()) {
-    return absl::Status(plan.status().code(), absl::StrCat(path.string(), ": ", std::string(plan.status().message())));
+    return absl::Status(plan.status().code(),
+                        absl::StrCat(path.string(), ": ", std::string(plan.status().message())));
   }
   return plan;
 }

@@ -8,8 +8,8 @@
 
 namespace trireme::sharding {
 
-// InvalidArgument: not an object, a key twice, a value that is not a strategy's name. An object {"style": name} is the
-// same as the name; its other options (input_layout, blocks, …) are refused by name.
+// InvalidArgument: not an object, a key twice, a value that is not a strategy's name. An object {"style":
+// name} is the same as the name; its other options (input_layout, blocks, …) are refused by name.
 absl::StatusOr<Plan> ParsePlan(std::string_view json_text);
 
 // Reads a plan file. NotFound: no such file; other errors as ParsePlan, with the path.

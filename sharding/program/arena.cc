@@ -41,7 +41,8 @@ class ArenaPlanner {
       output.arena_offset = program_.values[*taken].arena_offset;
       std::erase(alive_, *taken);
     } else {
-      CHECK(!std::holds_alternative<AllReduce>(op.kind)) << op.module << ": a partial sum is used after its reduction";
+      CHECK(!std::holds_alternative<AllReduce>(op.kind))
+          << op.module << ": a partial sum is used after its reduction";
       output.arena_offset = FirstFit(Size(output));
     }
     std::erase_if(alive_, [&](ValueId value) { return last_uses_[value] <= op_index; });

@@ -11,7 +11,8 @@ namespace {
 std::vector<std::int64_t> HeadsIn(const Intervals& intervals, int head_dim) {
   std::vector<std::int64_t> heads;
   for (const Interval& interval : intervals) {
-    for (std::int64_t head = interval.begin / head_dim; head < interval.end / head_dim; ++head) heads.push_back(head);
+    for (std::int64_t head = interval.begin / head_dim; head < interval.end / head_dim; ++head)
+      heads.push_back(head);
   }
   return heads;
 }
@@ -49,9 +50,9 @@ absl::Status CheckHeads(const AttentionOp& attention, const Layout& queries, con
                              attention.num_heads / attention.num_kv_heads)) {
       continue;
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat("the ", attention.num_heads, " query heads and ", attention.num_kv_heads, " KV heads, cut for ",
-                     world, " ranks, do not meet on rank ", rank));
+    return absl::InvalidArgumentError(absl::StrCat("the ", attention.num_heads, " query heads and ",
+                                                   attention.num_kv_heads, " KV heads, cut for ", world,
+                                                   " ranks, do not meet on rank ", rank));
   }
   return absl::OkStatus();
 }

@@ -8,8 +8,8 @@
 namespace trireme::sharding {
 namespace {
 
-// Where an op cannot be compiled the problem is noted, and the rest is compiled as if its output were Replicate, from
-// which every layout can be made: so all problems are found and none is made up.
+// Where an op cannot be compiled the problem is noted, and the rest is compiled as if its output were
+// Replicate, from which every layout can be made: so all problems are found and none is made up.
 void CompileOps(CompileContext& context) {
   for (const Op& op : context.program.ops) {
     std::visit([&](const auto& kind) { CompileOp(context, op, kind); }, op.kind);
@@ -25,7 +25,8 @@ void FinishLogits(CompileContext& context) {
   CompiledProgram& out = context.out;
   out.logits = *context.values.In(logits, wanted, "logits");
   out.vocabulary = context.FullWidth(logits);
-  out.logits_vocabulary = wanted.is_cut() ? Span((*wanted.parts)[out.rank.index]) : Interval{0, out.vocabulary};
+  out.logits_vocabulary =
+      wanted.is_cut() ? Span((*wanted.parts)[out.rank.index]) : Interval{0, out.vocabulary};
 }
 
 void FinishKvGroups(CompileContext& context) {

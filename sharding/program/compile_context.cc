@@ -5,8 +5,11 @@
 namespace trireme::sharding {
 
 CompileContext::CompileContext(const Program& full_program, const ResolvedPlan& resolved_plan, Rank rank)
-    : program(full_program), plan(resolved_plan), cutter(rank.world),
-      parameters(program, cutter, problems, out), values(program, parameters, problems, out),
+    : program(full_program),
+      plan(resolved_plan),
+      cutter(rank.world),
+      parameters(program, cutter, problems, out),
+      values(program, parameters, problems, out),
       local_kv_heads(program.kv_groups.size()) {
   CHECK(rank.index >= 0 && rank.index < rank.world) << "rank " << rank.index << " of " << rank.world;
   out.rank = rank;

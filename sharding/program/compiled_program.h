@@ -1,5 +1,5 @@
-// What one rank runs: the layout compiler's result (compile.h). A flat list that the worker executes, `trireme plan`
-// prints and tests compare. Plain data.
+// What one rank runs: the layout compiler's result (compile.h). A flat list that the worker executes,
+// `trireme plan` prints and tests compare. Plain data.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -31,9 +31,10 @@ struct LocalValue {
   Rows rows = Rows::kTokens;
   std::int64_t width = 0;
   Placement placement;  // Shard and StridedShard have dim -1, the features
-  // Where it lies in the activation arena, in elements per row: element (r, c) of a step with at most R rows is at
-  // arena_offset · R + r · width + c. Values that live at the same time do not overlap; the output of AllReduce,
-  // LocalRope, LocalAddBias, ScaleOp and AddOp may lie where an input lies that is not used again.
+  // Where it lies in the activation arena, in elements per row: element (r, c) of a step with at most R rows
+  // is at arena_offset · R + r · width + c. Offsets are multiples of 16, so that values begin on cache lines.
+  // Values that live at the same time do not overlap. The output of AllReduce lies where its input lies; that
+  // of LocalRope, LocalAddBias, ScaleOp and AddOp may lie exactly where an input lies that is not used again.
   std::int64_t arena_offset = 0;
 };
 
@@ -43,7 +44,8 @@ struct LocalEmbed {
   Interval vocabulary;
 };
 struct LocalLinear {
-  LocalParameterId weight = 0;  // local shape [out, in]; either may be 0 on an empty rank
+  // Local shape [out, in]. On an empty rank either may be 0; where `in` is, the output is zeros (plus bias).
+  LocalParameterId weight = 0;
   std::optional<LocalParameterId> bias;
 };
 struct LocalRmsNorm {
@@ -70,8 +72,8 @@ struct LocalAddBias {
 
 // Partial → Replicate: sums over ranks, in rank order. In place.
 struct AllReduce {};
-// Shard or StridedShard → Replicate. `parts[r]` are the places of rank r's features in the full row, in its local
-// order; parts may overlap where ranks hold the same head.
+// Shard or StridedShard → Replicate. `parts[r]` are the places of rank r's features in the full row, in its
+// local order; parts may overlap where ranks hold the same head.
 struct AllGather {
   std::vector<Intervals> parts;
 };
@@ -84,9 +86,9 @@ struct LocalSlice {
   Intervals part;
 };
 
-using LocalOpKind = std::variant<LocalEmbed, LocalLinear, LocalRmsNorm, LocalRope, LocalAttention, GatedActivationOp,
-                                 AddOp, ScaleOp, SelectRowsOp, LocalAddBias, AllReduce, AllGather, ReduceScatter,
-                                 LocalSlice>;
+using LocalOpKind =
+    std::variant<LocalEmbed, LocalLinear, LocalRmsNorm, LocalRope, LocalAttention, GatedActivationOp, AddOp,
+                 ScaleOp, SelectRowsOp, LocalAddBias, AllReduce, AllGather, ReduceScatter, LocalSlice>;
 
 // True for the ops that wait for other ranks.
 bool IsCollective(const LocalOpKind& kind);
@@ -113,7 +115,8 @@ struct CompiledProgram {
   std::vector<RopeTable> rope_tables;
   std::vector<LocalKvGroup> kv_groups;
   ValueId logits = 0;
-  // The ids whose logits this rank holds: everything if the head is gathered, else its part of the vocabulary.
+  // The ids whose logits this rank holds: everything if the head is gathered, else its part of the
+  // vocabulary.
   Interval logits_vocabulary;
   std::int64_t vocabulary = 0;
   std::int64_t arena_width = 0;  // elements per row of the whole arena

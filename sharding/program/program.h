@@ -1,9 +1,9 @@
 // A model as a program: ops over named values, on full shapes, with no thought of ranks.
 //
-// Goals: read like the paper; know for each axis which unit is never divided; tie each op to the dotted Hugging Face
-// name of its module, which is what plans speak of. Non-goals: collectives (the layout compiler inserts them,
-// compile.h), memory, devices, batching. Rows (tokens) are not a dimension here: every value is a matrix with a row
-// per token of the step, or per sampled position.
+// Goals: read like the paper; know for each axis which unit is never divided; tie each op to the dotted
+// Hugging Face name of its module, which is what plans speak of. Non-goals: collectives (the layout compiler
+// inserts them, compile.h), memory, devices, batching. Rows (tokens) are not a dimension here: every value is
+// a matrix with a row per token of the step, or per sampled position.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -55,8 +55,8 @@ struct RopeOp {
   int table = 0;
   int head_dim = 0;
 };
-// Causal grouped-query attention. Inputs q [heads · head_dim], k and v [kv_heads · head_dim]; k and v of the step's
-// rows are appended to the cache of `layer_in_group` in `kv_group` first. Output like q.
+// Causal grouped-query attention. Inputs q [heads · head_dim], k and v [kv_heads · head_dim]; k and v of the
+// step's rows are appended to the cache of `layer_in_group` in `kv_group` first. Output like q.
 struct AttentionOp {
   int kv_group = 0;        // index into Program::kv_groups
   int layer_in_group = 0;  // in [0, num_layers of the group)
@@ -79,11 +79,12 @@ struct ScaleOp {
 // Keeps the rows that are sampled: from Rows::kTokens to Rows::kSampled.
 struct SelectRowsOp {};
 
-using OpKind = std::variant<EmbedOp, LinearOp, RmsNormOp, RopeOp, AttentionOp, GatedActivationOp, AddOp, ScaleOp,
-                            SelectRowsOp>;
+using OpKind = std::variant<EmbedOp, LinearOp, RmsNormOp, RopeOp, AttentionOp, GatedActivationOp, AddOp,
+                            ScaleOp, SelectRowsOp>;
 
 struct Op {
-  std::string module;  // dotted name, "model.layers.0.self_attn.q_proj"; empty where no module does it (a residual)
+  // Dotted name, "model.layers.0.self_attn.q_proj"; empty where no module does it (a residual).
+  std::string module;
   OpKind kind;
   std::vector<ValueId> inputs;
   ValueId output = 0;

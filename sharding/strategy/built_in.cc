@@ -21,8 +21,8 @@ Placement ColwiseStrategy::ShardParameter(const ParameterRole& role) const { ret
 absl::Status ColwiseGatherOutputStrategy::ValidateParameter(const ParameterRole& role, int world) const {
   const std::int64_t size = role.parameter.axes[ColwiseDim(role)].extent();
   if (size % world == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("an output of ", size, " features that is gathered in equal parts does not divide by ",
-                                                 world));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "an output of ", size, " features that is gathered in equal parts does not divide by ", world));
 }
 
 Placement RowwiseStrategy::ShardParameter(const ParameterRole& role) const {
@@ -39,7 +39,8 @@ Placement EmbeddingRowwiseStrategy::ShardParameter(const ParameterRole&) const {
 
 absl::Status PackedColwiseStrategy::ValidateParameter(const ParameterRole& role, int) const {
   if (!role.is_embedding) return absl::OkStatus();
-  return absl::InvalidArgumentError("packed_colwise is for linear modules; an embedding takes colwise or embedding_rowwise");
+  return absl::InvalidArgumentError(
+      "packed_colwise is for linear modules; an embedding takes colwise or embedding_rowwise");
 }
 
 Placement PackedColwiseStrategy::ShardParameter(const ParameterRole& role) const {

@@ -8,8 +8,8 @@
 //   embedding_rowwise       refused              refused     vocabulary         ids         partial
 //   packed_colwise          out, block by block  as weight   refused            whole       strided shard
 //
-// A partial output is left open: the compiler reduces it where its first user needs the sum. Transformers reduces at
-// once; the result is the same, and two parallel branches need one reduction instead of two.
+// A partial output is left open: the compiler reduces it where its first user needs the sum. Transformers
+// reduces at once; the result is the same, and two parallel branches need one reduction instead of two.
 #pragma once
 #include "sharding/strategy/strategy.h"
 
@@ -28,8 +28,8 @@ class ColwiseStrategy : public Strategy {
   Placement ComputedLayout() const override { return Shard{-1}; }
 };
 
-// As colwise; users see the whole output. Refuses sizes that do not divide, as Transformers does: it is gathered in equal
-// parts.
+// As colwise; users see the whole output. Refuses sizes that do not divide, as Transformers does: it is
+// gathered in equal parts.
 class ColwiseGatherOutputStrategy : public ColwiseStrategy {
  public:
   std::string_view name() const override { return "colwise_gather_output"; }
@@ -37,7 +37,8 @@ class ColwiseGatherOutputStrategy : public ColwiseStrategy {
   Placement OutputLayout() const override { return Replicate{}; }
 };
 
-// Cuts what a module is given: each rank computes a summand of the output. A bias is added once, after the sum.
+// Cuts what a module is given: each rank computes a summand of the output. A bias is added once, after the
+// sum.
 class RowwiseStrategy : public Strategy {
  public:
   std::string_view name() const override { return "rowwise"; }
@@ -55,8 +56,9 @@ class EmbeddingRowwiseStrategy : public Strategy {
   Placement ComputedLayout() const override { return Partial{}; }
 };
 
-// Colwise for weights of several blocks laid one after another (gate|up): each block is cut by itself, so that a rank
-// holds matching parts of all. The bias is cut like the weight (Transformers cuts it in one piece, and is wrong).
+// Colwise for weights of several blocks laid one after another (gate|up): each block is cut by itself, so
+// that a rank holds matching parts of all. The bias is cut like the weight (Transformers cuts it in one
+// piece, and is wrong).
 class PackedColwiseStrategy : public Strategy {
  public:
   std::string_view name() const override { return "packed_colwise"; }

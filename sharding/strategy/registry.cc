@@ -10,9 +10,9 @@ namespace trireme::sharding {
 StrategyRegistry StrategyRegistry::BuiltIn() {
   StrategyRegistry registry;
   registry.strategies_ = {
-      std::make_shared<ReplicateStrategy>(),         std::make_shared<ColwiseStrategy>(),
+      std::make_shared<ReplicateStrategy>(),           std::make_shared<ColwiseStrategy>(),
       std::make_shared<ColwiseGatherOutputStrategy>(), std::make_shared<RowwiseStrategy>(),
-      std::make_shared<EmbeddingRowwiseStrategy>(),  std::make_shared<PackedColwiseStrategy>(),
+      std::make_shared<EmbeddingRowwiseStrategy>(),    std::make_shared<PackedColwiseStrategy>(),
   };
   return registry;
 }
@@ -20,7 +20,8 @@ StrategyRegistry StrategyRegistry::BuiltIn() {
 absl::Status StrategyRegistry::Register(std::shared_ptr<const Strategy> strategy) {
   CHECK(strategy != nullptr);
   if (Find(strategy->name()) != nullptr) {
-    return absl::AlreadyExistsError(absl::StrCat("a strategy \"", std::string(strategy->name()), "\" is registered already"));
+    return absl::AlreadyExistsError(
+        absl::StrCat("a strategy \"", std::string(strategy->name()), "\" is registered already"));
   }
   strategies_.push_back(std::move(strategy));
   return absl::OkStatus();

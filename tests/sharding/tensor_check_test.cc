@@ -36,7 +36,8 @@ TEST(CheckTensors, AcceptsExactlyWhatIsNeeded) {
 TEST(CheckTensors, AcceptsWhatIsKnownAndNotNeeded) {
   const Program program = MakeLlama({{"tie_word_embeddings", true}}).program;
   auto tensors = TensorsOf(program);
-  for (const char* name : {"lm_head.weight", "model.layers.0.self_attn.rotary_emb.inv_freq", kRopeDivisors}) tensors[name];
+  for (const char* name : {"lm_head.weight", "model.layers.0.self_attn.rotary_emb.inv_freq", kRopeDivisors})
+    tensors[name];
   EXPECT_TRUE(CheckTensors(program, Spec(true), tensors).ok());
 }
 
@@ -62,7 +63,8 @@ TEST(CheckTensors, TakesAHeadsTransposeForAWrongShape) {
   const Program program = MakeLlama().program;
   auto tensors = TensorsOf(program);
   std::swap(tensors["lm_head.weight"].shape[0], tensors["lm_head.weight"].shape[1]);
-  EXPECT_THAT(std::string(CheckTensors(program, Spec(false), tensors).message()), HasSubstr("[24, 37], not [37, 24]"));
+  EXPECT_THAT(std::string(CheckTensors(program, Spec(false), tensors).message()),
+              HasSubstr("[24, 37], not [37, 24]"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The slow, obvious versions of the ops of a program: plain loops over row-major matrices, sums in double. Shapes may be
-// full or local; nothing here knows of ranks.
+// The slow, obvious versions of the ops of a program: plain loops over row-major matrices, sums in double.
+// Shapes may be full or local; nothing here knows of ranks.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -15,7 +15,8 @@ struct Matrix {
   std::vector<float> data;
 
   Matrix() = default;
-  Matrix(std::int64_t num_rows, std::int64_t num_cols) : rows(num_rows), cols(num_cols), data(num_rows * num_cols) {}
+  Matrix(std::int64_t num_rows, std::int64_t num_cols)
+      : rows(num_rows), cols(num_cols), data(num_rows * num_cols) {}
 
   float& at(std::int64_t r, std::int64_t c) { return data[r * cols + c]; }
   float at(std::int64_t r, std::int64_t c) const { return data[r * cols + c]; }

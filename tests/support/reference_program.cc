@@ -39,7 +39,9 @@ class FullRun {
   Matrix RunOp(const LinearOp& op, const Inputs& in) const {
     return Linear(in[0], Tensor(op.weight), op.bias ? Vector(*op.bias) : std::span<const float>());
   }
-  Matrix RunOp(const RmsNormOp& op, const Inputs& in) const { return RmsNorm(in[0], Vector(op.weight), op.epsilon); }
+  Matrix RunOp(const RmsNormOp& op, const Inputs& in) const {
+    return RmsNorm(in[0], Vector(op.weight), op.epsilon);
+  }
   Matrix RunOp(const RopeOp& op, const Inputs& in) const {
     return Rope(in[0], program_.rope_tables[op.table], op.head_dim);
   }
@@ -77,7 +79,8 @@ bool SameBits(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std:
 class RankRun {
  public:
   RankRun(const CompiledProgram& program, const ReadParameter& read, const Prompt& prompt)
-      : program_(program), prompt_(prompt),
+      : program_(program),
+        prompt_(prompt),
         arena_(program.arena_width * NumTokens(), std::numeric_limits<float>::quiet_NaN()) {
     for (const LocalParameter& parameter : program.parameters) {
       parameters_.push_back(read(parameter));
@@ -198,7 +201,8 @@ class LockStep {
     }
   }
 
-  static Matrix Combine(const LocalOpKind& kind, const std::vector<Matrix>& pieces, Rank rank, std::int64_t width) {
+  static Matrix Combine(const LocalOpKind& kind, const std::vector<Matrix>& pieces, Rank rank,
+                        std::int64_t width) {
     if (std::holds_alternative<AllReduce>(kind)) return Sum(pieces);
     if (const auto* scatter = std::get_if<ReduceScatter>(&kind)) {
       return SliceColumns(Sum(pieces), scatter->parts[rank.index]);

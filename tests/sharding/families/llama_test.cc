@@ -66,8 +66,10 @@ TEST(LlamaFamily, ReadsEachKey) {
 }
 
 TEST(LlamaFamily, TakesTransformersDefaultsForAbsentAndNullKeys) {
-  for (const json& config : {Minimal(), json{{"model_type", "llama"}, {"head_dim", nullptr},
-                                             {"num_key_value_heads", nullptr}, {"rope_scaling", nullptr}}}) {
+  for (const json& config : {Minimal(), json{{"model_type", "llama"},
+                                             {"head_dim", nullptr},
+                                             {"num_key_value_heads", nullptr},
+                                             {"rope_scaling", nullptr}}}) {
     const auto spec = SpecOf(config);
     ASSERT_TRUE(spec.ok()) << spec.status();
     EXPECT_EQ(spec->hidden, 4096);
@@ -92,7 +94,9 @@ TEST(LlamaFamily, PrefersRopeScalingAndItsOwnTheta) {
   EXPECT_NEAR(theta({{"rope_theta", 500.0}}), 500, 0.1);
   EXPECT_NEAR(theta({{"rope_theta", 500.0}, {"rope_parameters", {{"rope_theta", 700.0}}}}), 700, 0.1);
   EXPECT_NEAR(theta({{"rope_theta", 500}, {"rope_parameters", {{"rope_type", "default"}}}}), 500, 0.1);
-  EXPECT_NEAR(theta({{"rope_parameters", {{"rope_theta", 700.0}}}, {"rope_scaling", {{"type", "default"}, {"rope_theta", 900.0}}}}), 900, 0.2);
+  EXPECT_NEAR(theta({{"rope_parameters", {{"rope_theta", 700.0}}},
+                     {"rope_scaling", {{"type", "default"}, {"rope_theta", 900.0}}}}),
+              900, 0.2);
 }
 
 TEST(LlamaFamily, RefusesWhatItCannotCompute) {
@@ -101,23 +105,34 @@ TEST(LlamaFamily, RefusesWhatItCannotCompute) {
   EXPECT_THAT(Refusal({{"sliding_window", 4096}}), HasSubstr("sliding_window is 4096"));
   EXPECT_THAT(Refusal({{"rope_interleaved", true}}), HasSubstr("rope_interleaved"));
   EXPECT_THAT(Refusal({{"partial_rotary_factor", 0.5}}), HasSubstr("partial_rotary_factor is 0.5"));
-  EXPECT_THAT(Refusal({{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}), HasSubstr("rope type linear"));
+  EXPECT_THAT(Refusal({{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}),
+              HasSubstr("rope type linear"));
   EXPECT_THAT(Refusal({{"rope_parameters", {{"rope_type", "yarn"}}}}), HasSubstr("rope type yarn"));
-  EXPECT_THAT(Refusal({{"quantization_config", {{"quant_method", "fp8"}}}}), HasSubstr("quantization_config"));
-  EXPECT_THAT(Refusal({{"num_hidden_layers", 1}, {"layer_types", {"sliding_attention"}}}), HasSubstr("layer_types"));
+  EXPECT_THAT(Refusal({{"quantization_config", {{"quant_method", "fp8"}}}}),
+              HasSubstr("quantization_config"));
+  EXPECT_THAT(Refusal({{"num_hidden_layers", 1}, {"layer_types", {"sliding_attention"}}}),
+              HasSubstr("layer_types"));
 }
 
 TEST(LlamaFamily, AcceptsIndifferentValuesOfThoseKeys) {
-  EXPECT_THAT(Refusal({{"pretraining_tp", 1}, {"sliding_window", nullptr}, {"rope_interleaved", false},
-                       {"is_llama_config", true}, {"partial_rotary_factor", 1.0}, {"num_hidden_layers", 2},
+  EXPECT_THAT(Refusal({{"pretraining_tp", 1},
+                       {"sliding_window", nullptr},
+                       {"rope_interleaved", false},
+                       {"is_llama_config", true},
+                       {"partial_rotary_factor", 1.0},
+                       {"num_hidden_layers", 2},
                        {"transformers.js_config", {{"dtype", "q4"}}},
                        {"layer_types", {"full_attention", "full_attention"}}}),
               IsEmpty());
 }
 
 TEST(LlamaFamily, NamesAllProblemsAtOnce) {
-  EXPECT_THAT(Refusal({{"hidden_size", -1}, {"num_attention_heads", 5}, {"num_key_value_heads", 2},
-                       {"attention_bias", "yes"}, {"rms_norm_eps", 0}, {"surprise", 1},
+  EXPECT_THAT(Refusal({{"hidden_size", -1},
+                       {"num_attention_heads", 5},
+                       {"num_key_value_heads", 2},
+                       {"attention_bias", "yes"},
+                       {"rms_norm_eps", 0},
+                       {"surprise", 1},
                        {"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}, {"beta_fast", 32}}}}),
               AllOf(HasSubstr("hidden_size is -1"), HasSubstr("5 is not a multiple of num_key_value_heads 2"),
                     HasSubstr("attention_bias is \"yes\""), HasSubstr("rms_norm_eps is 0"),
@@ -139,8 +154,11 @@ TEST(FindFamily, NamesWhatItGotAndWhatThereIs) {
               AllOf(HasSubstr("\"mamba\""), HasSubstr("llama")));
   EXPECT_THAT(std::string(FindFamily(json::object()).status().message()), HasSubstr("null"));
   EXPECT_THAT(std::string(FindFamily(json::array()).status().message()), HasSubstr("not a JSON object"));
-  EXPECT_THAT(std::string(FindFamily({{"model_type", "llama"}, {"architectures", {"LlamaForSequenceClassification"}}}).status().message()),
-              AllOf(HasSubstr("LlamaForSequenceClassification"), HasSubstr("only LlamaForCausalLM")));
+  EXPECT_THAT(
+      std::string(FindFamily({{"model_type", "llama"}, {"architectures", {"LlamaForSequenceClassification"}}})
+                      .status()
+                      .message()),
+      AllOf(HasSubstr("LlamaForSequenceClassification"), HasSubstr("only LlamaForCausalLM")));
 }
 
 TEST(LlamaFamily, CutsATiedEmbeddingOnTheVocabulary) {

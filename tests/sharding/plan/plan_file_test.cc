@@ -11,7 +11,8 @@ using ::testing::HasSubstr;
 std::string Refusal(std::string_view text) { return std::string(ParsePlan(text).status().message()); }
 
 TEST(ParsePlan, ReadsNamesAndObjectsWithAStyle) {
-  const auto plan = ParsePlan(R"({"lm_head": "replicate", "model.layers.*.mlp.up_proj": {"style": "colwise"}})");
+  const auto plan =
+      ParsePlan(R"({"lm_head": "replicate", "model.layers.*.mlp.up_proj": {"style": "colwise"}})");
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->rules, (std::map<std::string, std::string>{{"lm_head", "replicate"},
                                                              {"model.layers.*.mlp.up_proj", "colwise"}}));
@@ -20,7 +21,8 @@ TEST(ParsePlan, ReadsNamesAndObjectsWithAStyle) {
 TEST(ParsePlan, ReadsAnEmptyPlan) { EXPECT_TRUE(ParsePlan("{}")->rules.empty()); }
 
 TEST(ParsePlan, RefusesOptionsByName) {
-  EXPECT_THAT(Refusal(R"({"lm_head": {"style": "rowwise", "split_factor": 3}})"), HasSubstr("\"split_factor\": 3"));
+  EXPECT_THAT(Refusal(R"({"lm_head": {"style": "rowwise", "split_factor": 3}})"),
+              HasSubstr("\"split_factor\": 3"));
   EXPECT_THAT(Refusal(R"({"lm_head": {"style": 1}})"), HasSubstr("\"style\": 1"));
   EXPECT_THAT(Refusal(R"({"lm_head": {}})"), HasSubstr("\"style\""));
 }
@@ -34,7 +36,8 @@ TEST(ParsePlan, RefusesWhatIsNoPlan) {
 }
 
 TEST(ParsePlan, RefusesARuleThatIsGivenTwice) {
-  EXPECT_THAT(Refusal(R"({"lm_head": "colwise", "lm_head": "rowwise"})"), HasSubstr("lm_head\" is given twice"));
+  EXPECT_THAT(Refusal(R"({"lm_head": "colwise", "lm_head": "rowwise"})"),
+              HasSubstr("lm_head\" is given twice"));
 }
 
 TEST(ReadPlanFile, NamesAMissingFile) {

@@ -46,7 +46,8 @@ std::string Refusal(const SmallModel& model, const Plan& overrides, int world) {
 
 TEST(Compile, GivesTheLogitsOfTheProgramAtEveryValidDegree) {
   for (const bool tied : {false, true}) {
-    const SmallModel model = MakeLlama({{"tie_word_embeddings", tied}, {"attention_bias", true}, {"mlp_bias", true}});
+    const SmallModel model =
+        MakeLlama({{"tie_word_embeddings", tied}, {"attention_bias", true}, {"mlp_bias", true}});
     const ResolvedPlan plan = model.Resolve();
     EXPECT_THAT(ValidTpDegrees(model.program, plan, 12), ElementsAre(1, 3, 6));
     for (const int world : {1, 3, 6}) {
@@ -62,7 +63,9 @@ TEST(Compile, ReducesTwicePerLayerAndNotAtAllOnOneRank) {
   const auto sharded = Compile(model.program, model.Resolve(), {1, 3});
   ASSERT_TRUE(sharded.ok()) << sharded.status();
   EXPECT_EQ(Count<AllReduce>(*sharded), 4);
-  EXPECT_EQ(std::count_if(sharded->ops.begin(), sharded->ops.end(), [](const LocalOp& op) { return IsCollective(op.kind); }), 4);
+  EXPECT_EQ(std::count_if(sharded->ops.begin(), sharded->ops.end(),
+                          [](const LocalOp& op) { return IsCollective(op.kind); }),
+            4);
   const auto alone = Compile(model.program, model.Resolve(), {0, 1});
   ASSERT_TRUE(alone.ok()) << alone.status();
   EXPECT_EQ(alone->ops.size(), model.program.ops.size());
@@ -91,12 +94,16 @@ TEST(Compile, CutsHeadsAndUnevenAxes) {
   ASSERT_TRUE(last.ok()) << last.status();
   const auto slices = [&](const std::string& name) {
     return std::find_if(last->parameters.begin(), last->parameters.end(),
-                        [&](const LocalParameter& p) { return p.name == name; })->slices;
+                        [&](const LocalParameter& p) { return p.name == name; })
+        ->slices;
   };
-  EXPECT_THAT(slices("model.layers.0.self_attn.q_proj.weight"), ElementsAre(Intervals{{20, 24}}, Intervals{{0, 24}}));
-  EXPECT_THAT(slices("model.layers.0.self_attn.k_proj.weight"), ElementsAre(Intervals{{8, 12}}, Intervals{{0, 24}}));
+  EXPECT_THAT(slices("model.layers.0.self_attn.q_proj.weight"),
+              ElementsAre(Intervals{{20, 24}}, Intervals{{0, 24}}));
+  EXPECT_THAT(slices("model.layers.0.self_attn.k_proj.weight"),
+              ElementsAre(Intervals{{8, 12}}, Intervals{{0, 24}}));
   EXPECT_THAT(slices("model.layers.0.self_attn.k_proj.bias"), ElementsAre(Intervals{{8, 12}}));
-  EXPECT_THAT(slices("model.layers.1.self_attn.o_proj.weight"), ElementsAre(Intervals{{0, 24}}, Intervals{{20, 24}}));
+  EXPECT_THAT(slices("model.layers.1.self_attn.o_proj.weight"),
+              ElementsAre(Intervals{{0, 24}}, Intervals{{20, 24}}));
   EXPECT_THAT(slices("model.layers.1.self_attn.o_proj.bias"), ElementsAre(Intervals{{0, 24}}));
   // 20 intermediate features over 6 ranks: 4, 4, 4, 4, 4, 0.
   EXPECT_THAT(slices("model.layers.1.mlp.down_proj.weight"), ElementsAre(Intervals{{0, 24}}, Intervals{}));
@@ -123,7 +130,8 @@ TEST(Compile, AddsARowParallelBiasOnceBehindTheSum) {
 
 TEST(Compile, GathersTheLogitsWhereAPlanSaysSo) {
   const SmallModel model = MakeLlama({{"vocab_size", 39}});
-  const ResolvedPlan plan = model.Resolve(MergePlans(model.plan, {.rules = {{"lm_head", "colwise_gather_output"}}}));
+  const ResolvedPlan plan =
+      model.Resolve(MergePlans(model.plan, {.rules = {{"lm_head", "colwise_gather_output"}}}));
   const auto ranks = CompileAll(model.program, plan, 3);
   ASSERT_TRUE(ranks.ok()) << ranks.status();
   EXPECT_EQ(Count<AllGather>(ranks->front()), 1);
@@ -132,11 +140,12 @@ TEST(Compile, GathersTheLogitsWhereAPlanSaysSo) {
 }
 
 TEST(Compile, NamesAllProblemsAtOnceAndEachOnce) {
-  const std::string refusal = Refusal(MakeLlama(), {.rules = {{"lm_head", "colwise_gather_output"},
-                                                              {"model.norm", "colwise"}}}, 4);
+  const std::string refusal =
+      Refusal(MakeLlama(), {.rules = {{"lm_head", "colwise_gather_output"}, {"model.norm", "colwise"}}}, 4);
   EXPECT_THAT(refusal, AllOf(HasSubstr("6 query heads cannot be divided evenly among 4 ranks "
                                        "(model.layers.*.self_attn.q_proj, model.layers.*.self_attn.o_proj)"),
-                             HasSubstr("3 KV heads can neither"), HasSubstr("37 features"), HasSubstr("(model.norm)")));
+                             HasSubstr("3 KV heads can neither"), HasSubstr("37 features"),
+                             HasSubstr("(model.norm)")));
   EXPECT_EQ(std::count(refusal.begin(), refusal.end(), '\n'), 3);
 }
 
@@ -148,17 +157,23 @@ TEST(Compile, RefusesCombinationsThatHaveNoMeaning) {
               AllOf(HasSubstr("strided_shard(-1)"), HasSubstr("model.layers.*.mlp")));
   EXPECT_THAT(Refusal(model, {.rules = {{"model.layers.*.mlp.up_proj", "embedding_rowwise"}}}, 3),
               HasSubstr("for embeddings"));
-  EXPECT_THAT(Refusal(model, {.rules = {{"model.embed_tokens", "packed_colwise"}}}, 3), HasSubstr("for linear modules"));
-  EXPECT_THAT(Refusal(model, {.rules = {{"model.layers.1.self_attn.k_proj", "replicate"},
-                                        {"model.layers.1.self_attn.q_proj", "replicate"}}}, 3),
+  EXPECT_THAT(Refusal(model, {.rules = {{"model.embed_tokens", "packed_colwise"}}}, 3),
+              HasSubstr("for linear modules"));
+  EXPECT_THAT(Refusal(model,
+                      {.rules = {{"model.layers.1.self_attn.k_proj", "replicate"},
+                                 {"model.layers.1.self_attn.q_proj", "replicate"}}},
+                      3),
               HasSubstr("shares a cache"));
 }
 
 TEST(Compile, PairsPackedBlocksWithPackedBlocksOnly) {
   // gate and up are packed alike, but down's input is cut in one piece.
-  EXPECT_THAT(Refusal(MakeLlama(), {.rules = {{"model.layers.*.mlp.gate_proj", "packed_colwise"},
-                                              {"model.layers.*.mlp.up_proj", "packed_colwise"}}}, 3),
-              AllOf(HasSubstr("as shard(-1)"), HasSubstr("given as strided_shard(-1)"), HasSubstr("down_proj")));
+  EXPECT_THAT(
+      Refusal(MakeLlama(),
+              {.rules = {{"model.layers.*.mlp.gate_proj", "packed_colwise"},
+                         {"model.layers.*.mlp.up_proj", "packed_colwise"}}},
+              3),
+      AllOf(HasSubstr("as shard(-1)"), HasSubstr("given as strided_shard(-1)"), HasSubstr("down_proj")));
 }
 
 // A strategy made of its hooks.
@@ -182,11 +197,13 @@ class HookStrategy : public Strategy {
 };
 
 // The plan of a small llama with `hooks` for the modules that match `pattern`.
-absl::StatusOr<std::vector<CompiledProgram>> CompileWithHooks(const SmallModel& model, const std::string& pattern,
-                                                              const Hooks& hooks, int world) {
+absl::StatusOr<std::vector<CompiledProgram>> CompileWithHooks(const SmallModel& model,
+                                                              const std::string& pattern, const Hooks& hooks,
+                                                              int world) {
   StrategyRegistry registry = StrategyRegistry::BuiltIn();
   CHECK_OK(registry.Register(std::make_shared<HookStrategy>(hooks)));
-  const auto plan = ResolvedPlan::Resolve(MergePlans(model.plan, {.rules = {{pattern, "hooks"}}}), model.program, registry);
+  const auto plan =
+      ResolvedPlan::Resolve(MergePlans(model.plan, {.rules = {{pattern, "hooks"}}}), model.program, registry);
   CHECK_OK(plan.status());
   return CompileAll(model.program, *plan, world);
 }
@@ -194,19 +211,23 @@ absl::StatusOr<std::vector<CompiledProgram>> CompileWithHooks(const SmallModel& 
 TEST(Compile, RefusesAStrategyThatContradictsItself) {
   const SmallModel model = MakeLlama({{"mlp_bias", true}});
   const auto refusal = [&](const Hooks& hooks) {
-    return std::string(CompileWithHooks(model, "model.layers.*.mlp.down_proj", hooks, 2 + 1).status().message());
+    return std::string(
+        CompileWithHooks(model, "model.layers.*.mlp.down_proj", hooks, 2 + 1).status().message());
   };
-  EXPECT_THAT(refusal({.parameter = Shard{1}, .input = Shard{-1}, .computed = Replicate{}}), HasSubstr("shard(-1) → partial"));
+  EXPECT_THAT(refusal({.parameter = Shard{1}, .input = Shard{-1}, .computed = Replicate{}}),
+              HasSubstr("shard(-1) → partial"));
   EXPECT_THAT(refusal({.parameter = Replicate{}, .input = Shard{-1}}), HasSubstr("replicate → replicate"));
-  EXPECT_THAT(refusal({.parameter = Shard{0}, .computed = Shard{-1}, .output = Shard{-1}}), HasSubstr("bias"));
+  EXPECT_THAT(refusal({.parameter = Shard{0}, .computed = Shard{-1}, .output = Shard{-1}}),
+              HasSubstr("bias"));
   EXPECT_THAT(refusal({.parameter = Partial{}}), HasSubstr("cannot be placed as partial"));
   EXPECT_THAT(refusal({.parameter = Shard{2}}), HasSubstr("cannot be placed as shard(2)"));
 }
 
 TEST(Compile, ScattersASumWhoseUsersWantShards) {
   const SmallModel model = MakeLlama({{"mlp_bias", true}});
-  const auto ranks = CompileWithHooks(model, "model.layers.*.mlp.down_proj",
-                                      {.parameter = Shard{1}, .input = Shard{-1}, .computed = Partial{}, .output = Shard{-1}}, 3);
+  const auto ranks = CompileWithHooks(
+      model, "model.layers.*.mlp.down_proj",
+      {.parameter = Shard{1}, .input = Shard{-1}, .computed = Partial{}, .output = Shard{-1}}, 3);
   ASSERT_TRUE(ranks.ok()) << ranks.status();
   EXPECT_EQ(Count<ReduceScatter>(ranks->front()), 2);
   EXPECT_LT(DifferenceFromOneRank(model.program, *ranks), kTolerance);
@@ -229,7 +250,8 @@ Program ParallelBranches(bool biased, float factor) {
 TEST(Compile, ReducesTwoParallelBranchesOnce) {
   for (const bool biased : {false, true}) {
     const Program program = ParallelBranches(biased, 0.5f);
-    const auto plan = ResolvedPlan::Resolve({.rules = {{"a", "rowwise"}, {"b", "rowwise"}}}, program, StrategyRegistry::BuiltIn());
+    const auto plan = ResolvedPlan::Resolve({.rules = {{"a", "rowwise"}, {"b", "rowwise"}}}, program,
+                                            StrategyRegistry::BuiltIn());
     ASSERT_TRUE(plan.ok()) << plan.status();
     for (const int world : {2, 3, 4, 8}) {
       const auto ranks = CompileAll(program, *plan, world);
@@ -243,7 +265,8 @@ TEST(Compile, ReducesTwoParallelBranchesOnce) {
 
 TEST(Compile, GathersAValueOnceForAllItsUsers) {
   const Program program = ParallelBranches(false, 1);
-  const auto plan = ResolvedPlan::Resolve({.rules = {{"embed", "colwise"}}}, program, StrategyRegistry::BuiltIn());
+  const auto plan =
+      ResolvedPlan::Resolve({.rules = {{"embed", "colwise"}}}, program, StrategyRegistry::BuiltIn());
   ASSERT_TRUE(plan.ok()) << plan.status();
   const auto ranks = CompileAll(program, *plan, 8);
   ASSERT_TRUE(ranks.ok()) << ranks.status();
@@ -252,21 +275,24 @@ TEST(Compile, GathersAValueOnceForAllItsUsers) {
 }
 
 TEST(Compile, CutsAFusedGateUpBlockByBlock) {
-  const AxisBlock half{.extent = 10, .unit = 1, .division = Division::kUneven, .what = "intermediate features"};
+  const AxisBlock half{
+      .extent = 10, .unit = 1, .division = Division::kUneven, .what = "intermediate features"};
   const Axis hidden = SingleBlock(12, 1, Division::kUneven, "hidden features");
   ProgramBuilder builder({});
   const ValueId h = builder.Embed("embed", SingleBlock(37, 1, Division::kUneven, "vocabulary"), hidden);
   const ValueId packed = builder.Linear("gate_up", h, Axis{{half, half}}, true);
   const ValueId selected = builder.SelectRows(packed);
   const Program program = std::move(builder).Finish(selected);
-  const auto plan = ResolvedPlan::Resolve({.rules = {{"gate_up", "packed_colwise"}}}, program, StrategyRegistry::BuiltIn());
+  const auto plan =
+      ResolvedPlan::Resolve({.rules = {{"gate_up", "packed_colwise"}}}, program, StrategyRegistry::BuiltIn());
   for (const int world : {2, 3, 4, 8}) {
     const auto ranks = CompileAll(program, *plan, world);
     ASSERT_TRUE(ranks.ok()) << ranks.status();
     EXPECT_EQ(Count<AllGather>(ranks->front()), 1);
     EXPECT_LT(DifferenceFromOneRank(program, *ranks), kTolerance) << world;
   }
-  const auto in_one = ResolvedPlan::Resolve({.rules = {{"gate_up", "colwise"}}}, program, StrategyRegistry::BuiltIn());
+  const auto in_one =
+      ResolvedPlan::Resolve({.rules = {{"gate_up", "colwise"}}}, program, StrategyRegistry::BuiltIn());
   EXPECT_THAT(std::string(Compile(program, *in_one, {0, 2}).status().message()), HasSubstr("packed_colwise"));
 }
 
@@ -275,7 +301,7 @@ SmallModel RandomLlama(std::mt19937& random) {
   const auto pick = [&](std::vector<int> choices) { return choices[random() % choices.size()]; };
   const int kv_heads = pick({1, 2, 3, 4});
   return MakeLlama({{"num_key_value_heads", kv_heads},
-                    {"num_attention_heads", kv_heads * pick({1, 2, 4})},
+                    {"num_attention_heads", kv_heads * pick({1, 2, 3, 4})},
                     {"head_dim", pick({2, 4})},
                     {"hidden_size", pick({7, 12, 16})},
                     {"intermediate_size", pick({1, 6, 17, 24})},
@@ -303,7 +329,7 @@ TEST(Compile, IsRightOrRefusesWhateverThePlan) {
   for (int trial = 0; trial < 400; ++trial) {
     const SmallModel model = RandomLlama(random);
     const Plan plan = RandomPlan(model.plan, random);
-    for (const int world : {1, 2, 3, 4, 8}) {
+    for (const int world : {1, 2, 3, 4, 8, 9}) {
       const auto ranks = CompileAll(model.program, model.Resolve(plan), world);
       if (!ranks.ok()) {
         EXPECT_FALSE(ranks.status().message().empty());
@@ -319,10 +345,28 @@ TEST(Compile, IsRightOrRefusesWhateverThePlan) {
   EXPECT_GT(refused, 400);
 }
 
+// The demo model's proportions: 9 query heads, 3 KV heads, widths that 9 does not divide.
+TEST(Compile, IsRightAtNineRanks) {
+  const SmallModel model = MakeLlama({{"num_attention_heads", 9},
+                                      {"num_key_value_heads", 3},
+                                      {"intermediate_size", 31},
+                                      {"vocab_size", 40},
+                                      {"tie_word_embeddings", true}});
+  const auto ranks = CompileAll(model.program, model.Resolve(), 9);
+  ASSERT_TRUE(ranks.ok()) << ranks.status();
+  EXPECT_EQ((*ranks)[8].logits_vocabulary.size(), 0);
+  EXPECT_LT(DifferenceFromOneRank(model.program, *ranks), kTolerance);
+}
+
 TEST(ValidTpDegrees, AreThoseOfTheDemoModel) {
-  const SmallModel model = MakeLlama({{"num_hidden_layers", 30}, {"hidden_size", 576}, {"intermediate_size", 1536},
-                                      {"num_attention_heads", 9}, {"num_key_value_heads", 3}, {"head_dim", 64},
-                                      {"vocab_size", 49152}, {"tie_word_embeddings", true}});
+  const SmallModel model = MakeLlama({{"num_hidden_layers", 30},
+                                      {"hidden_size", 576},
+                                      {"intermediate_size", 1536},
+                                      {"num_attention_heads", 9},
+                                      {"num_key_value_heads", 3},
+                                      {"head_dim", 64},
+                                      {"vocab_size", 49152},
+                                      {"tie_word_embeddings", true}});
   EXPECT_THAT(ValidTpDegrees(model.program, model.Resolve(), 64), ElementsAre(1, 3, 9));
 }
 

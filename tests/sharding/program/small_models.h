@@ -18,16 +18,17 @@ struct SmallModel {
 
   ResolvedPlan Resolve() const { return Resolve(plan); }
   ResolvedPlan Resolve(const Plan& other) const {
-    absl::StatusOr<ResolvedPlan> resolved = ResolvedPlan::Resolve(other, program, StrategyRegistry::BuiltIn());
+    absl::StatusOr<ResolvedPlan> resolved =
+        ResolvedPlan::Resolve(other, program, StrategyRegistry::BuiltIn());
     CHECK_OK(resolved.status());
     return *std::move(resolved);
   }
 };
 
 inline nlohmann::json SmallLlamaConfig() {
-  return {{"model_type", "llama"},      {"hidden_size", 24},       {"intermediate_size", 20},
-          {"num_hidden_layers", 2},     {"num_attention_heads", 6}, {"num_key_value_heads", 3},
-          {"head_dim", 4},              {"vocab_size", 37},         {"max_position_embeddings", 64}};
+  return {{"model_type", "llama"},  {"hidden_size", 24},        {"intermediate_size", 20},
+          {"num_hidden_layers", 2}, {"num_attention_heads", 6}, {"num_key_value_heads", 3},
+          {"head_dim", 4},          {"vocab_size", 37},         {"max_position_embeddings", 64}};
 }
 
 inline SmallModel MakeLlama(const nlohmann::json& changes = nlohmann::json::object()) {
@@ -39,8 +40,8 @@ inline SmallModel MakeLlama(const nlohmann::json& changes = nlohmann::json::obje
   return {.program = BuildDecoder(*spec), .plan = family.plan(*spec)};
 }
 
-inline absl::StatusOr<std::vector<CompiledProgram>> CompileAll(const Program& program, const ResolvedPlan& plan,
-                                                               int world) {
+inline absl::StatusOr<std::vector<CompiledProgram>> CompileAll(const Program& program,
+                                                               const ResolvedPlan& plan, int world) {
   std::vector<CompiledProgram> ranks;
   for (int index = 0; index < world; ++index) {
     absl::StatusOr<CompiledProgram> compiled = Compile(program, plan, {.index = index, .world = world});

@@ -14,7 +14,7 @@ using kernels::cpu::TokenScore;
 // About one row of logits.
 struct LogitQuestion {
   float temperature = 0;                  // 0: the best logit is asked for, else the best Gumbel score
-  GumbelDraw draw;                        // for temperature > 0
+  GumbelDraw draw = {};                   // for temperature > 0
   bool wants_log_sum_exp = false;         // of the logits as they are
   bool wants_scaled_log_sum_exp = false;  // of logits / temperature
   std::int32_t num_candidates = 0;        // this many of the greatest logits

@@ -14,8 +14,8 @@
 namespace trireme::worker {
 
 struct WorkerOptions {
-  std::string control_address;  // "unix:/path"
-  std::string spawn_token;      // what the server gave this process
+  std::string control_address = {};  // "unix:/path"
+  std::string spawn_token = {};      // what the server gave this process
   std::string build_id = std::string(BuildId());
   std::string device = "cpu";
   absl::Duration dial_timeout = absl::Seconds(10);

@@ -154,6 +154,22 @@ TEST_F(WorkerGroupTest, TwoStepsMayBeInFlightAndADrainFinishesThem) {
   ExpectResult(2);
 }
 
+TEST_F(WorkerGroupTest, AStepMayBeOfAnySize) {
+  StartAndAwaitUp(Options(2));
+  std::uint64_t number = 0;
+  for (const std::size_t num_tokens : {1, 1000, 30'000, 131'072, 3'000'000}) {  // the last is above gRPC's usual limit
+    const std::vector<std::uint32_t> tokens(num_tokens, 100'000);
+    group_->Send({.generation = generation_,
+                  .number = ++number,
+                  .releases = {},
+                  .admissions = {{.slot = 2, .epoch = number, .tokens = tokens, .sampling = {}}},
+                  .items = {{.slot = 2, .num_tokens = 1, .new_blocks = {}}}});
+    const absl::Time sent = absl::Now();
+    ExpectResult(number);
+    EXPECT_LT(absl::Now() - sent, absl::Seconds(5));
+  }
+}
+
 TEST_F(WorkerGroupTest, AKilledRankIsNamedWithinASecondAndTheGroupComesAgain) {
   for (int rank = 0; rank < 3; ++rank) {
     StartAndAwaitUp(Options(3));

@@ -1,0 +1,154 @@
+#include "server/coordinator/control_host.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/time/clock.h"
+#include "tests/worker/control/recording_host.h"
+#include "trireme/worker/v1/control.grpc.pb.h"
+
+namespace trireme::server {
+namespace {
+
+namespace v1 = worker::v1;
+
+// A client that says what it likes.
+class Dialler {
+ public:
+  explicit Dialler(const std::string& address)
+      : stub_(v1::WorkerControlService::NewStub(
+            grpc::CreateChannel(address, grpc::InsecureChannelCredentials()))),
+        stream_(stub_->Connect(&context_)) {}
+  ~Dialler() {
+    context_.TryCancel();
+    Finish();
+  }
+
+  void SayHello(const std::string& token) {
+    v1::ConnectRequest message;
+    message.mutable_hello()->set_spawn_token(token);
+    stream_->Write(message);
+  }
+  void Send(const v1::ConnectRequest& message) { stream_->Write(message); }
+  bool Read(v1::ConnectResponse* message) { return stream_->Read(message); }
+  // Reads to the end first.
+  grpc::Status Finish() {
+    v1::ConnectResponse message;
+    while (!is_finished_ && stream_->Read(&message)) continue;
+    if (!std::exchange(is_finished_, true)) status_ = stream_->Finish();
+    return status_;
+  }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<v1::WorkerControlService::Stub> stub_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::ConnectRequest, v1::ConnectResponse>> stream_;
+  bool is_finished_ = false;
+  grpc::Status status_;
+};
+
+v1::ConnectResponse StepOfSize(std::size_t tokens) {
+  v1::ConnectResponse message;
+  message.mutable_step()->add_admits()->mutable_tokens()->Resize(static_cast<int>(tokens), 1);
+  return message;
+}
+
+TEST(ControlHost, RefusesAStranger) {
+  RecordingHost host;
+  Dialler dialler(host.address());
+  dialler.SayHello("guess");
+  EXPECT_EQ(dialler.Finish().error_code(), grpc::StatusCode::PERMISSION_DENIED);
+}
+
+TEST(ControlHost, RefusesWhoeverDoesNotSayHelloFirst) {
+  RecordingHost host;
+  Dialler dialler(host.address());
+  v1::ConnectRequest message;
+  message.mutable_heartbeat();
+  dialler.Send(message);
+  EXPECT_EQ(dialler.Finish().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+}
+
+TEST(ControlHost, RefusesWhatIsNoMessage) {
+  RecordingHost host;
+  Dialler good(host.address());
+  grpc::GenericStub stub(grpc::CreateChannel(host.address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const auto stream = stub.PrepareCall(&context, "/trireme.worker.v1.WorkerControlService/Connect", &queue);
+  const auto await = [&] {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue.Next(&tag, &ok);
+  };
+  grpc::Slice slice("\xff\xff\xff");
+  const grpc::ByteBuffer garbage(&slice, 1);
+  grpc::Status status;
+  stream->StartCall(nullptr);
+  await();
+  stream->Write(garbage, nullptr);
+  await();
+  stream->Finish(&status, nullptr);
+  await();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+  good.SayHello("token");
+  EXPECT_TRUE(host.Next().has_hello()) << "the others go on";
+}
+
+TEST(ControlHost, ARankThatDoesNotReadFillsItsQueueAndBlocksNobody) {
+  RecordingHost host;
+  Dialler dialler(host.address());
+  dialler.SayHello("token");
+  ASSERT_TRUE(host.Next().has_hello());
+  const grpc::ByteBuffer big = Serialize(StepOfSize(100'000));
+  const absl::Time start = absl::Now();
+  absl::Status status;
+  for (int i = 0; i < 1000 && status.ok(); ++i) {
+    status = host.stream()->Send(big);
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+  host.EndStream();  // with a write outstanding
+  EXPECT_EQ(dialler.Finish().error_message(), "the test is over");
+}
+
+TEST(ControlHost, WhatIsSentAfterTheEndGoesNowhere) {
+  RecordingHost host;
+  Dialler dialler(host.address());
+  dialler.SayHello("token");
+  ASSERT_TRUE(host.Next().has_hello());
+  host.EndStream();
+  host.EndStream();
+  EXPECT_TRUE(host.stream()->Send(Serialize(StepOfSize(1))).ok());
+  EXPECT_EQ(dialler.Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(host.stream()->Send(Serialize(StepOfSize(1))).ok());
+}
+
+TEST(ControlHost, TellsWhenAWorkerIsGone) {
+  RecordingHost host;
+  {
+    Dialler dialler(host.address());
+    dialler.SayHello("token");
+    ASSERT_TRUE(host.Next().has_hello());
+  }
+  EXPECT_TRUE(host.AwaitEnd());
+}
+
+TEST(ControlHost, EndsQuicklyWithStreamsOpen) {
+  auto host = std::make_unique<RecordingHost>();
+  Dialler dialler(host->address());
+  dialler.SayHello("token");
+  ASSERT_TRUE(host->Next().has_hello());
+  const absl::Time start = absl::Now();
+  host.reset();
+  EXPECT_LT(absl::Now() - start, absl::Seconds(2));
+  EXPECT_FALSE(dialler.Finish().ok());
+}
+
+}  // namespace
+}  // namespace trireme::server

@@ -1,0 +1,72 @@
+// Whoever kills the server: its workers are gone, too.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "base/check.h"
+#include "server/coordinator/monotonic_clock.h"
+#include "server/coordinator/worker_process.h"
+#include "tests/server/coordinator/children.h"
+
+namespace trireme::server {
+namespace {
+
+using ::testing::IsEmpty;
+
+// A group_server in a process of its own.
+class ServerDeathTest : public testing::Test {
+ protected:
+  ServerDeathTest() { AdoptOrphans(); }
+  // Returns the workers' pids.
+  std::vector<pid_t> Start(const std::string& script) {
+    std::array<int, 2> pipe_ends;
+    CHECK_EQ(pipe2(pipe_ends.data(), O_CLOEXEC), 0);
+    absl::StatusOr<WorkerProcess> server = WorkerProcess::Spawn({.binary = TRIREME_GROUP_SERVER,
+                                                                 .arguments = {TRIREME_SCRIPTED_WORKER, "3"},
+                                                                 .environment = {{"TRIREME_TEST_SCRIPT", script}},
+                                                                 .inherited_fd = pipe_ends[1]});
+    close(pipe_ends[1]);
+    CHECK_OK(server.status());
+    server_.emplace(*std::move(server));
+    std::array<char, 256> line{};
+    CHECK_GT(read(pipe_ends[0], line.data(), line.size() - 1), 0);
+    close(pipe_ends[0]);
+    std::istringstream words(line.data());
+    std::vector<pid_t> pids;
+    for (pid_t pid = 0; words >> pid;) pids.push_back(pid);
+    CHECK_EQ(pids.size(), 3u);
+    for (const pid_t pid : pids) CHECK_EQ(kill(pid, 0), 0) << pid;
+    return pids;
+  }
+
+  void KillServerAndExpectNoWorker(const std::vector<pid_t>& workers) {
+    server_->Kill();
+    ASSERT_TRUE(server_->ReapBy(MonotonicNow() + absl::Seconds(1)).has_value());
+    EXPECT_THAT(ReapAll(absl::Seconds(1)), IsEmpty());
+    for (const pid_t pid : workers) EXPECT_EQ(kill(pid, 0), -1) << pid;
+  }
+
+  std::optional<WorkerProcess> server_;
+};
+
+TEST_F(ServerDeathTest, NoWorkerOutlivesItWhileServing) { KillServerAndExpectNoWorker(Start("")); }
+
+TEST_F(ServerDeathTest, NoWorkerOutlivesItWhileLoading) { KillServerAndExpectNoWorker(Start("at=load do=hang")); }
+
+TEST_F(ServerDeathTest, AFrozenWorkerDoesNotOutliveIt) {
+  const std::vector<pid_t> workers = Start("");
+  kill(workers[1], SIGSTOP);
+  KillServerAndExpectNoWorker(workers);
+}
+
+}  // namespace
+}  // namespace trireme::server

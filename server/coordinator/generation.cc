@@ -313,8 +313,11 @@ void Generation::Publish() {
 }
 
 void Generation::AddCause(CauseKind kind, absl::Status status, bool is_final) {
-  LogWarning("worker trouble", {{"generation", number_}, {"what", std::string(status.message())}});
-  first_cause_.Add({.kind = kind, .status = std::move(status), .is_final = is_final}, MonotonicNow());
+  const absl::Time now = MonotonicNow();
+  if (!first_cause_.Get(now)) {  // what comes after the cause follows from it
+    LogWarning("worker trouble", {{"generation", number_}, {"what", std::string(status.message())}});
+  }
+  first_cause_.Add({.kind = kind, .status = std::move(status), .is_final = is_final}, now);
 }
 
 std::string Generation::NameOf(int rank) const {

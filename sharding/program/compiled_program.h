@@ -1,5 +1,5 @@
-// What one rank runs: the layout compiler's result (compile.h). A flat list that the worker executes,
-// `trireme plan` prints and tests compare. Plain data.
+// What one rank runs: the layout compiler's result (compile.h). A flat list that the worker executes
+// and describe.h sums up for `trireme plan`. Plain data.
 #pragma once
 #include <cstdint>
 #include <optional>

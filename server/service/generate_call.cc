@@ -1,0 +1,180 @@
+#include "server/service/generate_call.h"
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+#include "server/service/wire.h"
+#include "server/service/status_details.h"
+
+namespace trireme::server {
+namespace {
+
+// A deadline that was not given is about as far away as the clock goes.
+absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
+  const absl::Time deadline = absl::FromChrono(context.deadline());
+  return deadline > absl::Now() + absl::Hours(24 * 365) ? absl::InfiniteFuture() : deadline;
+}
+
+std::string CodeName(const absl::Status& status) {
+  return absl::AsciiStrToLower(absl::StatusCodeToString(status.code()));
+}
+
+absl::StatusOr<ValidatedGenerate> ReadRequest(const CallEnvironment& environment, const grpc::ByteBuffer& bytes) {
+  v1::GenerateRequest request;
+  RETURN_IF_ERROR(ParseRequest(bytes, request));
+  return ValidateGenerate(*environment.model, environment.limits, request);
+}
+
+// The engine says ABORTED as soon as it has given out a token. Where nothing of it has gone to the client, a retry can
+// double nothing.
+absl::Status ForClient(const absl::Status& status, bool has_written) {
+  if (status.code() != absl::StatusCode::kAborted || has_written) return status;
+  return absl::UnavailableError(std::string(status.message()));
+}
+
+}  // namespace
+
+GenerateCall* GenerateCall::Start(const CallEnvironment& environment, const grpc::CallbackServerContext& context,
+                                  const grpc::ByteBuffer& request) {
+  std::shared_ptr<GenerateCall> call(new GenerateCall(environment, DeadlineOf(context), request));
+  call->self_ = call;
+  if (!environment.text_queue->TryPost([call] { call->Begin(); })) {
+    call->Refuse(QueueFullError(environment.limits.retry_delay));
+  }
+  return call.get();
+}
+
+GenerateCall::GenerateCall(const CallEnvironment& environment, absl::Time deadline, grpc::ByteBuffer request)
+    : environment_(environment), deadline_(deadline), request_(std::move(request)) {}
+
+void GenerateCall::Begin() {
+  absl::StatusOr<ValidatedGenerate> validated = ReadRequest(environment_, request_);
+  request_.Clear();
+  if (validated.ok()) {
+    Submit(*std::move(validated));
+  } else {
+    Refuse(validated.status());
+  }
+}
+
+void GenerateCall::Submit(ValidatedGenerate validated) {
+  Request& request = validated.request;
+  request.deadline = deadline_;
+  {
+    MutexLock lock(mutex_);
+    if (is_finished_) return;  // cancelled meanwhile
+    id_ = request.id;
+    output_.emplace(GenerationOutput::Options{.request_id = request.id,
+                                              .num_prompt_tokens = static_cast<std::uint32_t>(request.prompt.size()),
+                                              .seed = request.sampling.seed,
+                                              .is_stream = validated.stream,
+                                              .skip_special_tokens = validated.skip_special_tokens,
+                                              .stop_token_ids = request.stopping.stop_token_ids,
+                                              .tokenizer = environment_.model->text.tokenizer()});
+  }
+  const std::string id = request.id;
+  const absl::Status status = environment_.engine->Submit(std::move(request), shared_from_this());
+  if (!status.ok()) {
+    Refuse(IsRetryable(status) ? WithRetry(status, environment_.limits.retry_delay) : status);
+    return;
+  }
+  environment_.statistics->OnAccepted();
+  CancelIfFinished(id);
+}
+
+// A cancel that came before the engine knew the request went past it.
+void GenerateCall::CancelIfFinished(const std::string& id) {
+  bool is_finished = false;
+  {
+    MutexLock lock(mutex_);
+    is_finished = is_finished_;
+  }
+  if (is_finished) environment_.engine->Cancel(id, this);
+}
+
+void GenerateCall::Refuse(const absl::Status& status) {
+  environment_.statistics->OnRefused(CodeName(status));
+  MutexLock lock(mutex_);
+  FinishWith(status);
+}
+
+void GenerateCall::GiveUp(const absl::Status& status) {
+  std::string id;
+  {
+    MutexLock lock(mutex_);
+    if (is_finished_) return;
+    FinishWith(status);
+    id = id_;
+  }
+  environment_.engine->Cancel(id, this);
+}
+
+void GenerateCall::OnTokens(std::span<const GeneratedToken> tokens) {
+  const std::size_t max_unread_bytes = environment_.limits.max_unread_bytes;
+  {
+    MutexLock lock(mutex_);
+    if (is_finished_) return;
+    output_->Add(tokens);
+    WriteNext();
+    if (output_->num_unread_bytes() <= max_unread_bytes) return;
+  }
+  GiveUp(WithReason(absl::ResourceExhaustedError(absl::StrCat("the client reads too slowly: more than ",
+                                                              max_unread_bytes, " bytes wait for it")),
+                    "SLOW_READER"));
+}
+
+void GenerateCall::OnFinish(const trireme::server::Finish& finish) {
+  MutexLock lock(mutex_);
+  if (is_finished_) return;
+  output_->End();
+  engine_finish_ = finish;
+  WriteNext();
+}
+
+void GenerateCall::OnError(const absl::Status& status) {
+  MutexLock lock(mutex_);
+  const absl::Status shown = ForClient(status, has_written_);
+  FinishWith(IsRetryable(shown) ? WithRetry(shown, environment_.limits.retry_delay) : shown);
+}
+
+void GenerateCall::OnWriteDone(bool ok) {
+  if (!ok) {
+    GiveUp(absl::CancelledError("the client is gone"));
+    return;
+  }
+  MutexLock lock(mutex_);
+  is_writing_ = false;
+  WriteNext();
+}
+
+void GenerateCall::OnCancel() {
+  const bool is_late = deadline_ <= absl::Now();
+  GiveUp(is_late ? absl::DeadlineExceededError("the call's deadline has passed")
+                 : absl::CancelledError("cancelled by the client"));
+}
+
+void GenerateCall::OnDone() { self_.reset(); }
+
+void GenerateCall::WriteNext() {
+  if (is_writing_ || is_finished_) return;
+  if (output_->has_delta()) {
+    message_ = SerializeResponse(output_->TakeChunk());
+    is_writing_ = has_written_ = true;
+    StartWrite(&message_);
+  } else if (engine_finish_) {
+    message_ = SerializeResponse(output_->TakeComplete(*engine_finish_));
+    is_finished_ = true;
+    StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
+  }
+}
+
+void GenerateCall::FinishWith(const absl::Status& status) {
+  if (is_finished_) return;
+  is_finished_ = true;
+  Finish(ToGrpcStatus(status, environment_.limits.retry_delay));
+}
+
+}  // namespace trireme::server

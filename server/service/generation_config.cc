@@ -1,0 +1,102 @@
+#include "server/service/generation_config.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace trireme::server {
+namespace {
+
+using nlohmann::json;
+
+absl::Status Malformed(const char* key, const json& value, const char* expected) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("generation_config: ", key, " is ", value.dump(), ", expected ", expected));
+}
+
+// Null if the key is absent or null.
+const json* Find(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+absl::StatusOr<double> ReadNumber(const json& object, const char* key, double otherwise, double max) {
+  const json* value = Find(object, key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_number()) return Malformed(key, *value, "a number");
+  const double number = value->get<double>();
+  if (!std::isfinite(number) || number > max) return Malformed(key, *value, "less");
+  return number;
+}
+
+absl::StatusOr<std::set<std::uint32_t>> ReadIds(const json& object, const char* key) {
+  std::set<std::uint32_t> ids;
+  const json* value = Find(object, key);
+  if (value == nullptr) return ids;
+  for (const json& id : value->is_array() ? *value : json::array({*value})) {
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() > UINT32_MAX) return Malformed(key, *value, "token ids");
+    ids.insert(id.get<std::uint32_t>());
+  }
+  return ids;
+}
+
+absl::StatusOr<std::set<std::uint32_t>> ReadIdsOfEither(const GenerationConfig& configs, const char* key) {
+  ASSIGN_OR_RETURN(std::set<std::uint32_t> ids, ReadIds(configs.generation_config, key));
+  return ids.empty() ? ReadIds(configs.config, key) : std::move(ids);
+}
+
+absl::StatusOr<std::optional<std::uint32_t>> ReadId(const GenerationConfig& configs, const char* key) {
+  ASSIGN_OR_RETURN(const std::set<std::uint32_t> ids, ReadIdsOfEither(configs, key));
+  return ids.empty() ? std::nullopt : std::optional(*ids.begin());
+}
+
+// A setting and the value at which it does nothing.
+struct Unserved {
+  const char* key;
+  json neutral;
+};
+
+}  // namespace
+
+absl::StatusOr<SamplingDefaults> GenerationConfig::ReadSamplingDefaults() const {
+  ASSIGN_OR_RETURN(const double temperature, ReadNumber(generation_config, "temperature", 1, 100));
+  ASSIGN_OR_RETURN(const double top_k, ReadNumber(generation_config, "top_k", 0, UINT32_MAX));
+  ASSIGN_OR_RETURN(const double top_p, ReadNumber(generation_config, "top_p", 1, 1));
+  if (temperature < 0) return Malformed("temperature", generation_config["temperature"], "at least 0");
+  if (top_p <= 0) return Malformed("top_p", generation_config["top_p"], "more than 0");
+  const json* do_sample = Find(generation_config, "do_sample");
+  const bool is_greedy = do_sample != nullptr && *do_sample == json(false);
+  return SamplingDefaults{.temperature = is_greedy ? 0.0f : static_cast<float>(temperature),
+                          .top_k = top_k >= 1 ? static_cast<std::uint32_t>(top_k) : 0,
+                          .top_p = static_cast<float>(top_p)};
+}
+
+std::vector<std::string> GenerationConfig::UnservedSettings() const {
+  static const std::vector<Unserved>* const kUnserved = new std::vector<Unserved>{
+      {"repetition_penalty", 1.0},   {"min_p", 0.0},
+      {"typical_p", 1.0},            {"no_repeat_ngram_size", 0},
+      {"suppress_tokens", json()},   {"begin_suppress_tokens", json()},
+      {"forced_bos_token_id", json()}, {"forced_eos_token_id", json()},
+      {"num_beams", 1}};
+  std::vector<std::string> settings;
+  for (const auto& [key, neutral] : *kUnserved) {
+    const json* value = Find(generation_config, key);
+    if (value != nullptr && *value != neutral) settings.push_back(absl::StrCat(key, ": ", value->dump()));
+  }
+  return settings;
+}
+
+absl::StatusOr<std::set<std::uint32_t>> GenerationConfig::EosTokenIds() const {
+  return ReadIdsOfEither(*this, "eos_token_id");
+}
+
+absl::StatusOr<std::optional<std::uint32_t>> GenerationConfig::BosTokenId() const {
+  return ReadId(*this, "bos_token_id");
+}
+
+absl::StatusOr<std::optional<std::uint32_t>> GenerationConfig::PadTokenId() const {
+  return ReadId(*this, "pad_token_id");
+}
+
+}  // namespace trireme::server

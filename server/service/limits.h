@@ -1,0 +1,27 @@
+// What requests must keep to, in one place. GetModelInfo publishes these.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace trireme::server {
+
+struct ServiceLimits {
+  std::uint32_t max_message_bytes = 64u << 20;  // of a request, encoded; gRPC refuses a larger one
+  std::uint32_t max_text_bytes = 1u << 20;      // of text, of a chat, of a rendered chat
+  std::uint32_t max_request_id_bytes = 128;
+  std::uint32_t max_stop_token_ids = 256;
+  std::uint32_t max_logprobs = 20;
+  // What may wait for a client that reads slowly. Beside it gRPC itself holds about 4 MB for each stream.
+  std::uint32_t max_unread_bytes = 1u << 20;
+
+  // Tokenizing and template rendering happen on threads of their own, so that they never hold up streams.
+  int num_text_threads = 2;
+  std::size_t max_waiting_texts = 1024;  // beyond it a request is refused
+
+  // What RetryInfo tells a client that was refused for now.
+  absl::Duration retry_delay = absl::Seconds(1);
+};
+
+}  // namespace trireme::server

@@ -1,0 +1,24 @@
+// A GenerateRequest, looked at once and turned into what the engine takes. Nothing behind this needs to look again.
+#pragma once
+#include "absl/status/statusor.h"
+#include "server/engine/request.h"
+#include "server/service/limits.h"
+#include "server/service/served_model.h"
+#include "trireme/v1/generate.pb.h"
+
+namespace trireme::server {
+
+struct ValidatedGenerate {
+  Request request;  // complete but for the deadline; id and seed are chosen if none was given
+  bool stream = true;
+  bool skip_special_tokens = true;
+};
+
+// Tokenizes and renders, which may take long: not for gRPC's threads.
+//
+// NOT_FOUND: another model. INVALID_ARGUMENT: all that is wrong at once, or a prompt longer than the context.
+// UNIMPLEMENTED: fields of UnservedFields(). FAILED_PRECONDITION: text or chat without tokenizer or template.
+absl::StatusOr<ValidatedGenerate> ValidateGenerate(const ServedModel& model, const ServiceLimits& limits,
+                                                   const v1::GenerateRequest& request);
+
+}  // namespace trireme::server

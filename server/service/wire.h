@@ -1,0 +1,22 @@
+// Bytes from the wire → a request, or an error that names the field at fault; and a response → bytes.
+//
+// Why not leave it to gRPC: a message that does not parse never reaches a typed handler, and the client is told
+// UNIMPLEMENTED without a word. And protobuf keeps unknown fields silently; here nothing is ignored.
+#pragma once
+#include <string_view>
+
+#include <google/protobuf/message.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include "absl/status/status.h"
+
+namespace trireme::server {
+
+// Fills `message` from `wire`. InvalidArgument with google.rpc.BadRequest: bytes that are cut off or no protobuf, a
+// string that is not UTF-8, a field that this version does not know.
+absl::Status ParseRequest(std::string_view wire, google::protobuf::Message& message);
+absl::Status ParseRequest(const grpc::ByteBuffer& wire, google::protobuf::Message& message);
+
+grpc::ByteBuffer SerializeResponse(const google::protobuf::Message& message);
+
+}  // namespace trireme::server

@@ -1,0 +1,233 @@
+#include "server/service/validate_generate.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "server/service/status_details.h"
+#include "tests/server/service/details.h"
+#include "tests/server/service/test_model.h"
+
+namespace trireme::server {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+v1::GenerateRequest Parsed(const std::string& text_format) {
+  v1::GenerateRequest request;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text_format, &request)) << text_format;
+  return request;
+}
+
+const ServedModel& Model() {
+  static const ServedModel* const model = new ServedModel(TextTestModel());
+  return *model;
+}
+
+absl::StatusOr<ValidatedGenerate> Validate(const v1::GenerateRequest& request, const ServedModel& model = Model()) {
+  return ValidateGenerate(model, ServiceLimits(), request);
+}
+
+ValidatedGenerate Valid(const std::string& text_format, const ServedModel& model = Model()) {
+  absl::StatusOr<ValidatedGenerate> result = Validate(Parsed(text_format), model);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return result.ok() ? *std::move(result) : ValidatedGenerate();
+}
+
+grpc::Status Refusal(const v1::GenerateRequest& request, const ServedModel& model = Model()) {
+  const absl::StatusOr<ValidatedGenerate> result = Validate(request, model);
+  EXPECT_FALSE(result.ok());
+  return ToGrpcStatus(result.status(), absl::Seconds(1));
+}
+
+// Asserts that just `field` is refused, and that the message says `what`.
+void ExpectViolation(const std::string& text_format, const std::string& field, const std::string& what) {
+  const grpc::Status status = Refusal(Parsed(text_format));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << text_format;
+  EXPECT_THAT(ViolatedFields(status), ElementsAre(field)) << text_format;
+  EXPECT_THAT(status.error_message(), HasSubstr(what)) << text_format;
+}
+
+TEST(ValidateGenerate, TakesTokenIdsAsTheyAre) {
+  const ValidatedGenerate valid = Valid("token_ids { ids: [0, 511, 7] }");
+  EXPECT_THAT(valid.request.prompt, ElementsAre(0, 511, 7));
+  EXPECT_TRUE(valid.stream);
+  EXPECT_TRUE(valid.skip_special_tokens);
+}
+
+TEST(ValidateGenerate, TokenizesText) {
+  EXPECT_THAT(Valid("text: ' '").request.prompt, ElementsAre(220));
+}
+
+TEST(ValidateGenerate, RendersChats) {
+  const ValidatedGenerate valid = Valid("chat { messages { role: 'user' content: 'Hi there!' } }");
+  EXPECT_THAT(valid.request.prompt,
+              ElementsAre(506, 82, 88, 265, 68, 76, 198, 33, 68, 276, 81, 72, 68, 69, 13, 507, 198, 506, 84, 82, 262,
+                          198, 39, 72, 264, 266, 0, 507, 198, 506, 455, 72, 265, 327, 83, 198));
+}
+
+TEST(ValidateGenerate, UsesTheModelsDefaults) {
+  ServedModel model = TextTestModel();
+  model.sampling = {.temperature = 0.25f, .top_k = 40, .top_p = 0.5f};
+  const Request& request = Valid("text: 'x'", model).request;
+  EXPECT_EQ(request.sampling.temperature, 0.25f);
+  EXPECT_EQ(request.sampling.top_k, 40u);
+  EXPECT_EQ(request.sampling.top_p, 0.5f);
+  EXPECT_FALSE(request.sampling.logprobs.has_value());
+  EXPECT_THAT(request.stopping.eos_token_ids, ElementsAre(507));
+  EXPECT_THAT(request.stopping.stop_token_ids, IsEmpty());
+}
+
+TEST(ValidateGenerate, TakesZerosAsZeros) {
+  ServedModel model = TextTestModel();
+  model.sampling = {.temperature = 1, .top_k = 40, .top_p = 0.5f};
+  const Request& request =
+      Valid("text: 'x' sampling { temperature: 0 top_k: 0 seed: 0 } output { logprobs: 0 }", model).request;
+  EXPECT_EQ(request.sampling.temperature, 0);
+  EXPECT_EQ(request.sampling.top_k, 0u);
+  EXPECT_EQ(request.sampling.seed, 0u);
+  EXPECT_EQ(request.sampling.logprobs, 0u);
+}
+
+TEST(ValidateGenerate, TakesWhatIsGiven) {
+  const ValidatedGenerate valid = Valid(
+      "request_id: 'mine' model: 'text_llama' text: 'x' stream: false "
+      "sampling { temperature: 100 top_k: 7 top_p: 1 seed: 18446744073709551615 } "
+      "stopping { max_tokens: 9 stop_token_ids: [3, 4] ignore_eos: true } "
+      "output { logprobs: 20 skip_special_tokens: false }");
+  EXPECT_EQ(valid.request.id, "mine");
+  EXPECT_FALSE(valid.stream);
+  EXPECT_FALSE(valid.skip_special_tokens);
+  EXPECT_EQ(valid.request.sampling.temperature, 100);
+  EXPECT_EQ(valid.request.sampling.top_k, 7u);
+  EXPECT_EQ(valid.request.sampling.seed, std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(valid.request.sampling.logprobs, 20u);
+  EXPECT_EQ(valid.request.stopping.max_tokens, 9u);
+  EXPECT_THAT(valid.request.stopping.stop_token_ids, UnorderedElementsAre(3, 4));
+  EXPECT_THAT(valid.request.stopping.eos_token_ids, IsEmpty());
+}
+
+TEST(ValidateGenerate, ChoosesAnotherIdAndSeedEachTime) {
+  const ValidatedGenerate a = Valid("text: 'x'"), b = Valid("text: 'x'");
+  EXPECT_FALSE(a.request.id.empty());
+  EXPECT_NE(a.request.id, b.request.id);
+  EXPECT_NE(a.request.sampling.seed, b.request.sampling.seed);
+}
+
+TEST(ValidateGenerate, BoundsMaxTokensByTheContext) {
+  EXPECT_EQ(Valid("token_ids { ids: [1, 2, 3] }").request.stopping.max_tokens, 1021u);
+  EXPECT_EQ(Valid("token_ids { ids: [1, 2, 3] } stopping { max_tokens: 5000 }").request.stopping.max_tokens, 1021u);
+}
+
+TEST(ValidateGenerate, RefusesWrongFields) {
+  ExpectViolation("", "input", "give one of text, token_ids, chat");
+  ExpectViolation("token_ids {}", "token_ids", "no tokens");
+  ExpectViolation("text: ''", "text", "no tokens");
+  ExpectViolation("token_ids { ids: [1, 512] }", "token_ids.ids[1]", "is 512, ids are below 512");
+  ExpectViolation("token_ids { ids: 1 } add_special_tokens: true", "add_special_tokens", "text only");
+  ExpectViolation("text: 'x' sampling { temperature: nan }", "sampling.temperature", "nan");
+  ExpectViolation("text: 'x' sampling { temperature: inf }", "sampling.temperature", "inf");
+  ExpectViolation("text: 'x' sampling { temperature: -1 }", "sampling.temperature", "-1");
+  ExpectViolation("text: 'x' sampling { temperature: 1e-30 }", "sampling.temperature", "1e-30");
+  ExpectViolation("text: 'x' sampling { top_p: 0 }", "sampling.top_p", "is 0, must be above 0 and at most 1");
+  ExpectViolation("text: 'x' sampling { top_p: 1.5 }", "sampling.top_p", "1.5");
+  ExpectViolation("text: 'x' sampling { top_p: nan }", "sampling.top_p", "nan");
+  ExpectViolation("text: 'x' stopping { max_tokens: 0 }", "stopping.max_tokens", "at least 1");
+  ExpectViolation("text: 'x' stopping { stop_token_ids: 600 }", "stopping.stop_token_ids[0]", "600");
+  ExpectViolation("text: 'x' output { logprobs: 21 }", "output.logprobs", "at most 20");
+  ExpectViolation("chat {}", "chat.messages", "empty");
+  ExpectViolation("chat { messages { content: 'x' } }", "chat.messages[0].role", "empty");
+  ExpectViolation("chat { messages { role: 'user' extra_json: '[]' } }", "chat.messages[0].extra_json",
+                  "no JSON object");
+  ExpectViolation("chat { messages { role: 'user' extra_json: '{\"role\": 1}' } }", "chat.messages[0].extra_json",
+                  "\"role\"");
+  ExpectViolation("chat { messages { role: 'user' } template_variables_json: '{' }", "chat.template_variables_json",
+                  "no JSON object");
+}
+
+TEST(ValidateGenerate, NamesEverythingThatIsWrongAtOnce) {
+  const grpc::Status status = Refusal(Parsed(
+      "token_ids { ids: [9, 999] } sampling { temperature: nan top_p: 2 } stopping { max_tokens: 0 } "
+      "output { logprobs: 100 }"));
+  EXPECT_THAT(ViolatedFields(status),
+              UnorderedElementsAre("token_ids.ids[1]", "sampling.temperature", "sampling.top_p",
+                                   "stopping.max_tokens", "output.logprobs"));
+  EXPECT_EQ(ReasonOf(status), "INVALID_REQUEST");
+}
+
+TEST(ValidateGenerate, RefusesAPromptLongerThanTheContextWithBothLengths) {
+  v1::GenerateRequest request;
+  for (int i = 0; i < 1024; ++i) request.mutable_token_ids()->add_ids(1);
+  EXPECT_THAT(Refusal(request).error_message(), AllOf(HasSubstr("1024 tokens"), HasSubstr("holds 1024")));
+  request.mutable_token_ids()->mutable_ids()->RemoveLast();
+  EXPECT_TRUE(Validate(request).ok());
+
+  request.set_text(std::string(3000, 'z') + " \xf0\x9f\x98\x80");
+  const grpc::Status text_status = Refusal(request);
+  EXPECT_THAT(ViolatedFields(text_status), ElementsAre("text"));
+  EXPECT_THAT(text_status.error_message(), HasSubstr("holds 1024"));
+}
+
+TEST(ValidateGenerate, RefusesTextThatIsTooLargeToLookAt) {
+  v1::GenerateRequest request;
+  request.set_text(std::string((1 << 20) + 1, 'x'));
+  EXPECT_THAT(Refusal(request).error_message(), HasSubstr("1048577 bytes, at most 1048576"));
+}
+
+TEST(ValidateGenerate, RefusesJsonThatNestsDeepWithoutEndingTheProcess) {
+  v1::GenerateRequest request;
+  request.mutable_chat()->add_messages()->set_role("user");
+  request.mutable_chat()->set_template_variables_json("{\"a\":" + std::string(400'000, '[') + std::string(400'000, ']') +
+                                                      "}");
+  EXPECT_THAT(Refusal(request).error_message(), HasSubstr("nests more than"));
+}
+
+TEST(ValidateGenerate, RefusesAnIdThatIsTooLong) {
+  v1::GenerateRequest request = Parsed("text: 'x'");
+  request.set_request_id(std::string(129, 'i'));
+  EXPECT_THAT(ViolatedFields(Refusal(request)), ElementsAre("request_id"));
+  request.set_request_id(std::string(128, 'i'));
+  EXPECT_TRUE(Validate(request).ok());
+}
+
+TEST(ValidateGenerate, KnowsOneModel) {
+  const grpc::Status status = Refusal(Parsed("text: 'x' model: 'gpt'"));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("\"gpt\""), HasSubstr("\"text_llama\"")));
+}
+
+TEST(ValidateGenerate, NeedsATokenizerForText) {
+  const ServedModel ids_only = IdsOnlyTestModel();
+  for (const char* input : {"text: 'x'", "chat { messages { role: 'user' } }"}) {
+    const grpc::Status status = Refusal(Parsed(input), ids_only);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+    EXPECT_EQ(ReasonOf(status), "NO_TOKENIZER");
+  }
+  EXPECT_THAT(Valid("token_ids { ids: 3 }", ids_only).request.prompt, ElementsAre(3));
+}
+
+TEST(ValidateGenerate, NeedsATemplateForChat) {
+  ServedModel model = TextTestModel();
+  model.text = TextModel(model.text.tokenizer(), nullptr, {});
+  const grpc::Status status = Refusal(Parsed("chat { messages { role: 'user' } }"), model);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(ReasonOf(status), "NO_CHAT_TEMPLATE");
+}
+
+TEST(ValidateGenerate, RefusesTokensThatTheModelHasNoRowFor) {
+  ServedModel model = TextTestModel();
+  model.vocab_size = 200;
+  const grpc::Status status = Refusal(Parsed("text: ' '"), model);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("220"));
+}
+
+}  // namespace
+}  // namespace trireme::server

@@ -1,0 +1,55 @@
+#include "server/service/work_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+
+namespace trireme::server {
+namespace {
+
+TEST(WorkQueue, RunsTasksOfOneThreadInOrder) {
+  std::vector<int> ran;
+  {
+    WorkQueue queue(1, 100);
+    for (int i = 0; i < 50; ++i) EXPECT_TRUE(queue.TryPost([&ran, i] { ran.push_back(i); }));
+  }
+  ASSERT_EQ(ran.size(), 50u);
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(ran[static_cast<std::size_t>(i)], i);
+}
+
+TEST(WorkQueue, RefusesWhatWouldWaitTooLong) {
+  absl::Notification started, release;
+  std::atomic<int> ran = 0;
+  {
+    WorkQueue queue(1, 2);
+    EXPECT_TRUE(queue.TryPost([&] {
+      started.Notify();
+      release.WaitForNotificationWithTimeout(absl::Seconds(10));
+    }));
+    ASSERT_TRUE(started.WaitForNotificationWithTimeout(absl::Seconds(10)));
+    EXPECT_TRUE(queue.TryPost([&] { ++ran; }));
+    EXPECT_TRUE(queue.TryPost([&] { ++ran; }));
+    EXPECT_FALSE(queue.TryPost([&] { ++ran; }));
+    release.Notify();
+  }
+  EXPECT_EQ(ran, 2);
+}
+
+TEST(WorkQueue, RunsTasksAtOnceOnSeveralThreads) {
+  absl::Notification first, second;
+  WorkQueue queue(2, 2);
+  EXPECT_TRUE(queue.TryPost([&] {
+    first.Notify();
+    EXPECT_TRUE(second.WaitForNotificationWithTimeout(absl::Seconds(10)));
+  }));
+  EXPECT_TRUE(queue.TryPost([&] {
+    EXPECT_TRUE(first.WaitForNotificationWithTimeout(absl::Seconds(10)));
+    second.Notify();
+  }));
+}
+
+}  // namespace
+}  // namespace trireme::server

@@ -1,0 +1,164 @@
+#include "server/run.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+#include <utility>
+
+#include <google/protobuf/stubs/logging.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/logging.h"
+#include "base/status_macros.h"
+#include "base/version.h"
+#include "server/describe_model.h"
+#include "server/front_end.h"
+#include "server/stop_requests.h"
+#include "sharding/model.h"
+#include "sharding/plan/plan_file.h"
+
+namespace trireme::server {
+namespace {
+
+constexpr std::uint32_t kKvBlockTokens = 16;
+constexpr absl::Duration kProgressInterval = absl::Seconds(3);
+
+void SetUpProcess(const ServerOptions& options) {
+  SetUpLogging(options.log_format, "server");
+  signal(SIGPIPE, SIG_IGN);
+  // protobuf prints requests that do not parse; we tell the client instead.
+  google::protobuf::SetLogHandler(nullptr);
+}
+
+// Several lines for people, one for machines.
+void ReportFailure(const ServerOptions& options, const absl::Status& status) {
+  if (options.log_format == LogFormat::kJson) {
+    LogError("cannot serve", {{"error", status.message()}});
+  } else {
+    std::cerr << "trireme-server: " << status.message() << "\n";
+  }
+}
+
+absl::StatusOr<std::filesystem::path> WorkerBinary(const ServerOptions& options) {
+  std::error_code error;
+  std::filesystem::path path = options.worker_binary;
+  if (path.empty()) path = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "trireme-worker";
+  if (access(path.c_str(), X_OK) == 0) return path;
+  return absl::NotFoundError(absl::StrCat("no program ", path.string(), ": give --worker-binary"));
+}
+
+absl::StatusOr<sharding::Model> OpenAndCheck(const ServerOptions& options, const sharding::Plan& user_plan) {
+  if (options.tp_degree == 0 || options.tp_degree > sharding::kMaxTpDegree) {
+    return absl::InvalidArgumentError(absl::StrCat("--tp-degree is ", options.tp_degree, ", must be from 1 to ",
+                                                   sharding::kMaxTpDegree));
+  }
+  ASSIGN_OR_RETURN(sharding::Model model,
+                   sharding::OpenModel(options.model, sharding::StrategyRegistry::BuiltIn(), user_plan));
+  RETURN_IF_ERROR(sharding::CheckTpDegree(model, static_cast<int>(options.tp_degree)));
+  return model;
+}
+
+// What the options and the model's headers come to.
+absl::StatusOr<FrontEndOptions> Plan(const ServerOptions& options) {
+  sharding::Plan user_plan;
+  if (!options.plan.empty()) {
+    ASSIGN_OR_RETURN(user_plan, sharding::ReadPlanFile(options.plan));
+  }
+  ASSIGN_OR_RETURN(const sharding::Model model, OpenAndCheck(options, user_plan));
+  const sharding::DType dtype = ChooseDType(options.dtype);
+  FrontEndOptions plan;
+  ASSIGN_OR_RETURN(plan.model, DescribeModel(model, options, dtype));
+  plan.engine = {.limits = {.max_num_seqs = options.max_num_seqs,
+                            .max_num_batched_tokens = options.max_num_batched_tokens,
+                            .kv_block_tokens = kKvBlockTokens},
+                 .max_model_len = plan.model.max_model_len};
+  plan.group.tp_degree = static_cast<int>(options.tp_degree);
+  plan.group.model_path = options.model;
+  plan.group.dtype = dtype;
+  plan.group.plan_rules = user_plan.rules;
+  plan.group.max_model_len = plan.model.max_model_len;
+  plan.group.max_num_seqs = options.max_num_seqs;
+  plan.group.max_num_batched_tokens = options.max_num_batched_tokens;
+  plan.group.kv_block_tokens = kKvBlockTokens;
+  plan.group.kv_cache_bytes =
+      ChooseKvCacheBytes(model.spec, options, dtype, plan.model.max_model_len, kKvBlockTokens);
+  plan.group.log_format = options.log_format;
+  ASSIGN_OR_RETURN(plan.group.worker_binary, WorkerBinary(options));
+  plan.rpc = {.listen = options.listen, .max_message_bytes = 0, .has_reflection = options.has_reflection};
+  plan.metrics_listen = options.metrics_listen;
+  return plan;
+}
+
+void LogStart(const ServerOptions& options, const FrontEndOptions& plan) {
+  LogInfo("starting", {{"build", BuildId()},
+                       {"model", plan.model.name},
+                       {"tp_degree", options.tp_degree},
+                       {"dtype", plan.model.dtype},
+                       {"max_model_len", plan.model.max_model_len},
+                       {"kv_cache_bytes_per_rank", plan.group.kv_cache_bytes}});
+}
+
+void LogProgress(const GroupStatus& group) {
+  if (group.is_up || group.is_given_up) return;
+  std::uint64_t loaded = 0, total = 0;
+  int num_ready = 0;
+  for (const RankStatus& rank : group.ranks) {
+    loaded += rank.loaded_bytes;
+    total += rank.total_bytes;
+    num_ready += rank.state == RankState::kReady;
+  }
+  LogInfo("loading", {{"loaded_bytes", loaded}, {"total_bytes", total}, {"ranks_ready", num_ready}});
+}
+
+StopReason WaitForStop(StopRequests& stops, const FrontEnd& front_end) {
+  while (true) {
+    if (const auto reason = stops.WaitUntil(absl::Now() + kProgressInterval)) return *reason;
+    LogProgress(front_end.group_status());
+  }
+}
+
+// False if a second signal came before the running requests were done.
+bool Drain(StopRequests& stops, FrontEnd& front_end, absl::Duration timeout) {
+  LogInfo("draining", {{"timeout_ms", absl::ToInt64Milliseconds(timeout)}});
+  const absl::Time deadline = absl::Now() + timeout;
+  front_end.BeginDrain();
+  while (absl::Now() < deadline) {
+    if (front_end.WaitUntilIdle(std::min(deadline, absl::Now() + absl::Milliseconds(50)))) break;
+    if (stops.WaitUntil(absl::InfinitePast())) return false;
+  }
+  front_end.FinishDrain();
+  return true;
+}
+
+absl::Status Serve(const ServerOptions& options) {
+  StopRequests stops;
+  ASSIGN_OR_RETURN(FrontEndOptions plan, Plan(options));
+  LogStart(options, plan);
+  absl::Status given_up;
+  plan.on_given_up = [&](const absl::Status& cause) {
+    given_up = cause;
+    stops.Post(StopReason::kGroupGivenUp);
+  };
+  ASSIGN_OR_RETURN(const std::unique_ptr<FrontEnd> front_end, FrontEnd::Start(std::move(plan)));
+  if (WaitForStop(stops, *front_end) == StopReason::kGroupGivenUp) return given_up;
+  if (!Drain(stops, *front_end, options.drain_timeout)) {
+    return absl::CancelledError("a second signal ended the requests that were still running");
+  }
+  LogInfo("stopped");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int Run(const ServerOptions& options) {
+  SetUpProcess(options);
+  const absl::Status status = Serve(options);
+  if (status.ok()) return 0;
+  ReportFailure(options, status);
+  return 1;
+}
+
+}  // namespace trireme::server

@@ -1,0 +1,88 @@
+#include "server/server_options.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace trireme::server {
+namespace {
+
+absl::Status ParseDevice(std::string_view text) {
+  if (text == "cpu") return absl::OkStatus();
+  if (text == "cuda") return absl::InvalidArgumentError("this version serves on \"cpu\" only, not yet on \"cuda\"");
+  return absl::InvalidArgumentError(absl::StrCat("expected cpu, got \"", std::string(text), "\""));
+}
+
+absl::Status ParseDType(std::string_view text, DTypeChoice& dtype) {
+  if (text == "auto") {
+    dtype = DTypeChoice::kAuto;
+  } else if (text == "float32") {
+    dtype = DTypeChoice::kFloat32;
+  } else if (text == "bfloat16") {
+    dtype = DTypeChoice::kBFloat16;
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected auto, float32 or bfloat16, got \"", std::string(text), "\""));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseOnOff(std::string_view text, bool& value) {
+  if (text != "on" && text != "off") {
+    return absl::InvalidArgumentError(absl::StrCat("expected on or off, got \"", std::string(text), "\""));
+  }
+  value = text == "on";
+  return absl::OkStatus();
+}
+
+absl::Status ParseFormat(std::string_view text, LogFormat& format) {
+  absl::StatusOr<LogFormat> parsed = ParseLogFormat(text);
+  if (parsed.ok()) format = *parsed;
+  return parsed.status();
+}
+
+void AddModelFlags(ServerOptions& options, FlagParser& flags) {
+  flags.AddRequired("model", "PATH", "checkpoint: a Hugging Face folder, or a .gguf file", &options.model);
+  flags.Add("tp-degree", "N", "worker processes that share the model", &options.tp_degree);
+  flags.AddParsed("device", "NAME", "what the workers compute on: cpu", ParseDevice, "cpu");
+  flags.AddParsed(
+      "dtype", "NAME", "auto (bfloat16 where the CPU has AMX or AVX512_BF16, else float32), float32, bfloat16",
+      [&options](std::string_view text) { return ParseDType(text, options.dtype); }, "auto");
+  flags.Add("plan", "FILE", "tensor-parallel rules (JSON) over the model family's own", &options.plan);
+}
+
+void AddAddressFlags(ServerOptions& options, FlagParser& flags) {
+  flags.Add("listen", "HOST:PORT", "where to serve gRPC; port 0 takes a free one", &options.listen);
+  flags.Add("metrics-listen", "HOST:PORT", "where to serve Prometheus metrics; empty for nowhere",
+            &options.metrics_listen);
+  flags.AddParsed(
+      "reflection", "on|off", "whether gRPC server reflection is served",
+      [&options](std::string_view text) { return ParseOnOff(text, options.has_reflection); }, "on");
+}
+
+}  // namespace
+
+FlagParser ServerFlags(ServerOptions& options) {
+  FlagParser flags("trireme-server", "Serves one checkpoint over gRPC, with tensor parallelism.");
+  AddModelFlags(options, flags);
+  AddAddressFlags(options, flags);
+  flags.Add("max-model-len", "TOKENS", "prompt and output together at most; default: what the model was made for",
+            &options.max_model_len);
+  flags.Add("kv-cache-memory", "BYTES",
+            "for keys and values, on each rank (512MiB, 2GiB); default: 1GiB over all ranks, or less where less is enough",
+            &options.kv_cache_memory);
+  flags.Add("max-num-seqs", "N", "requests that run at a time", &options.max_num_seqs);
+  flags.Add("max-num-batched-tokens", "N", "tokens computed in one step", &options.max_num_batched_tokens);
+  flags.Add("drain-timeout", "DURATION", "how long running requests may go on after SIGTERM", &options.drain_timeout);
+  flags.AddParsed(
+      "worker-binary", "PATH", "trireme-worker; default: beside this program",
+      [&options](std::string_view text) {
+        options.worker_binary = std::string(text);
+        return absl::OkStatus();
+      });
+  flags.AddParsed(
+      "log-format", "NAME", "text or json, on stderr",
+      [&options](std::string_view text) { return ParseFormat(text, options.log_format); }, "text");
+  return flags;
+}
+
+}  // namespace trireme::server

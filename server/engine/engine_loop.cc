@@ -208,10 +208,7 @@ StepItem EngineLoop::Advance(const ScheduledItem& item, StepInFlight& step) {
 // Hands a sampled token to its sequence, unless that has ended or was preempted since the step was sent.
 void EngineLoop::Deliver(const Sampling& sampled, const SlotTokens* tokens, std::uint64_t step) {
   const auto found = running_.find(sampled.key);
-  if (found == running_.end() || found->second.place->epoch != sampled.epoch ||
-      found->second.place->slot != sampled.slot) {
-    return;
-  }
+  if (found == running_.end() || found->second.place->epoch != sampled.epoch) return;
   if (tokens == nullptr || tokens->epoch != sampled.epoch || tokens->tokens.size() != 1) {
     Fail(sampled.key, absl::InternalError(absl::StrCat("the workers' result of step ", step, " has not one token of slot ",
                                                        sampled.slot, ", epoch ", sampled.epoch)));

@@ -35,7 +35,7 @@ class EngineLoop {
   struct Sampling {
     std::uint64_t key = 0;
     std::uint32_t slot = 0;
-    std::uint64_t epoch = 0;
+    std::uint64_t epoch = 0;  // names the tenancy
   };
   struct StepInFlight {
     std::uint64_t number = 0;

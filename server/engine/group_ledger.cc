@@ -8,7 +8,7 @@
 namespace trireme::server {
 
 GroupLedger::GroupLedger(const GroupCapacity& capacity, std::uint32_t max_num_seqs)
-    : generation_(capacity.generation), epochs_(max_num_seqs, 0) {
+    : generation_(capacity.generation) {
   CHECK(!capacity.num_kv_blocks.empty());
   for (const std::uint32_t num_blocks : capacity.num_kv_blocks) pools_.emplace_back(num_blocks);
   for (std::uint32_t slot = max_num_seqs; slot > 0; --slot) free_slots_.push_back(slot - 1);
@@ -16,7 +16,7 @@ GroupLedger::GroupLedger(const GroupCapacity& capacity, std::uint32_t max_num_se
 
 Place GroupLedger::Admit() {
   CHECK(!free_slots_.empty());
-  Place place{.slot = free_slots_.back(), .epoch = ++epochs_[free_slots_.back()], .blocks = {}};
+  Place place{.slot = free_slots_.back(), .epoch = ++last_epoch_, .blocks = {}};
   free_slots_.pop_back();
   place.blocks.resize(pools_.size());
   return place;

@@ -12,7 +12,7 @@ namespace trireme::server {
 // Where a running sequence lies.
 struct Place {
   std::uint32_t slot = 0;
-  std::uint64_t epoch = 0;
+  std::uint64_t epoch = 0;                         // of this admission; no other of the group has it
   std::vector<std::vector<std::uint32_t>> blocks;  // per KV group, equally many in each
   std::uint32_t num_blocks() const { return static_cast<std::uint32_t>(blocks.front().size()); }
 };
@@ -49,7 +49,7 @@ class GroupLedger {
 
   std::uint64_t generation_;
   std::vector<KvBlockPool> pools_;
-  std::vector<std::uint64_t> epochs_;  // per slot, of its last admission
+  std::uint64_t last_epoch_ = 0;
   std::vector<std::uint32_t> free_slots_;
   std::vector<std::uint32_t> releases_;
 };

@@ -40,7 +40,6 @@ class StepPlan {
 
   void Grant(std::size_t i);
   void PreemptYoungest();
-  std::uint32_t BlocksOwedToRunning() const;
 
   const SchedulerLimits& limits_;
   const Snapshot& snapshot_;
@@ -55,12 +54,12 @@ class StepPlan {
 // it could not take a single token otherwise.
 void StepPlan::Grant(std::size_t i) {
   const SequenceView& view = snapshot_.running[i];
-  const std::uint32_t wanted = std::min(view.num_tokens - view.num_computed, budget_);
-  if (wanted == 0) return;
+  const std::uint32_t left = view.num_tokens - view.num_computed;
+  if (left == 0 || budget_ == 0) return;
   const std::uint32_t room = view.num_blocks * limits_.kv_block_tokens - view.num_computed;
   while (room == 0 && free_blocks_ == 0 && i + 1 < num_kept_) PreemptYoungest();
   const std::uint64_t reachable = room + std::uint64_t{free_blocks_} * limits_.kv_block_tokens;
-  const std::uint32_t num_tokens = static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, reachable));
+  const auto num_tokens = static_cast<std::uint32_t>(std::min<std::uint64_t>(std::min(left, budget_), reachable));
   if (num_tokens == 0) return;
   const std::uint32_t needed = Blocks(view.num_computed + num_tokens);
   const std::uint32_t new_blocks = needed - std::min(needed, view.num_blocks);
@@ -76,29 +75,17 @@ void StepPlan::PreemptYoungest() {
   item = {};
 }
 
-std::uint32_t StepPlan::BlocksOwedToRunning() const {
-  std::uint32_t owed = 0;
-  for (std::size_t i = 0; i < num_kept_; ++i) {
-    const std::uint32_t needed = Blocks(snapshot_.running[i].num_tokens);
-    const std::uint32_t held = snapshot_.running[i].num_blocks + granted_[i].new_blocks;
-    owed += needed - std::min(needed, held);
-  }
-  return owed;
-}
-
+// Where budget is left, all that run have the blocks of what is known of them: nothing need be kept for them.
 void StepPlan::AdmitWaiting() {
   // Whoever was just evicted is first in the queue, and the blocks went to one older than it.
   if (num_kept_ < snapshot_.running.size()) return;
-  std::uint32_t owed = BlocksOwedToRunning();
   for (const SequenceView& view : snapshot_.waiting) {
-    const std::uint64_t needed = Blocks(view.num_tokens);
-    if (num_kept_ + admitted_.size() == limits_.max_num_seqs || budget_ == 0 || owed + needed > free_blocks_) return;
+    if (num_kept_ + admitted_.size() == limits_.max_num_seqs || budget_ == 0) return;
+    if (Blocks(view.num_tokens) > free_blocks_) return;
     const std::uint32_t num_tokens = std::min(view.num_tokens, budget_);
-    const std::uint32_t new_blocks = Blocks(num_tokens);
-    admitted_.push_back({.key = view.key, .num_tokens = num_tokens, .new_blocks = new_blocks});
+    admitted_.push_back({.key = view.key, .num_tokens = num_tokens, .new_blocks = Blocks(num_tokens)});
     budget_ -= num_tokens;
-    free_blocks_ -= new_blocks;
-    owed += static_cast<std::uint32_t>(needed) - new_blocks;
+    free_blocks_ -= admitted_.back().new_blocks;
   }
 }
 

@@ -14,7 +14,7 @@ namespace trireme::server {
 // Puts a sequence into a slot.
 struct Admission {
   std::uint32_t slot = 0;
-  std::uint64_t epoch = 0;  // grows with each admission to the slot
+  std::uint64_t epoch = 0;  // grows with each admission
   std::vector<std::uint32_t> tokens;
   SamplingParams sampling;
 };

@@ -14,6 +14,7 @@ TEST(GroupLedger, GivesEveryPlaceASlotOfItsOwn) {
   EXPECT_EQ(ledger.generation(), 3u);
   const Place a = ledger.Admit(), b = ledger.Admit();
   EXPECT_NE(a.slot, b.slot);
+  EXPECT_NE(a.epoch, b.epoch);
   EXPECT_LT(a.slot, 2u);
   EXPECT_LT(b.slot, 2u);
   EXPECT_DEATH(ledger.Admit(), "free_slots_");

@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <deque>
+#include <future>
+#include <map>
+#include <span>
 
 #include "base/mutex.h"
 #include "server/engine/engine.h"
@@ -49,6 +53,18 @@ class ManualLink final : public StepLink {
   std::deque<StepCommand> sent_ ABSL_GUARDED_BY(mutex_);
 };
 
+// Holds the engine's thread at its end, so that what is submitted meanwhile is there for one and the same step.
+class HoldsUp final : public RequestObserver {
+ public:
+  explicit HoldsUp(std::shared_future<void> until) : until_(std::move(until)) {}
+  void OnTokens(std::span<const GeneratedToken>) override {}
+  void OnFinish(const Finish&) override { until_.wait_for(std::chrono::seconds(30)); }
+  void OnError(const absl::Status& status) override { ADD_FAILURE() << status; }
+
+ private:
+  const std::shared_future<void> until_;
+};
+
 class StepsTest : public testing::Test {
  protected:
   void StartEngine(std::uint32_t max_steps_in_flight) {
@@ -60,6 +76,18 @@ class StepsTest : public testing::Test {
     auto recorder = std::make_shared<Recorder>();
     EXPECT_EQ(engine_->Submit(std::move(request), recorder), absl::OkStatus());
     return recorder;
+  }
+  // Submits all before the next step is sent. Costs step 1.
+  std::vector<std::shared_ptr<Recorder>> SubmitTogether(const std::vector<Request>& requests) {
+    std::promise<void> submitted;
+    EXPECT_EQ(engine_->Submit(MakeRequest("first", {1}, 1), std::make_shared<HoldsUp>(submitted.get_future().share())),
+              absl::OkStatus());
+    const Admission admission = link_.Take().admissions.at(0);
+    Answer(1, {Token(admission.slot, admission.epoch, 1)});
+    std::vector<std::shared_ptr<Recorder>> recorders;
+    for (const Request& request : requests) recorders.push_back(Submit(request));
+    submitted.set_value();
+    return recorders;
   }
   void Answer(std::uint64_t step, std::vector<SlotTokens> slots) {
     engine_->OnStepResult({.number = step, .slots = std::move(slots), .duration = absl::ZeroDuration()});
@@ -197,6 +225,52 @@ TEST_F(StepsTest, PreemptTheYoungestAndComputeItAnew) {
   ASSERT_EQ(step.admissions.size(), 1u);
   EXPECT_EQ(step.admissions[0].tokens.size(), 15 + given);  // what was generated comes along
   EXPECT_EQ(step.admissions[0].tokens.back(), 70 + given);
+}
+
+// A token of a former place may come when its sequence runs again.
+TEST_F(StepsTest, DropWhatWasSampledBeforeAPreemption) {
+  StartEngine(3);  // 10 blocks of 4 tokens
+  const auto young = SubmitTogether({MakeRequest("old", std::vector<std::uint32_t>(16, 1), 10),
+                                     MakeRequest("young", std::vector<std::uint32_t>(6, 2), 50)})[1];
+  std::deque<StepCommand> in_flight;
+  std::map<std::uint32_t, std::uint64_t> epochs;
+  const auto take = [&] {
+    in_flight.push_back(link_.Take());
+    for (const Admission& admission : in_flight.back().admissions) epochs[admission.slot] = admission.epoch;
+  };
+  const auto answer_first = [&] {
+    std::vector<SlotTokens> slots;
+    for (const StepItem& item : in_flight.front().items) slots.push_back(Token(item.slot, epochs[item.slot], 5));
+    Answer(in_flight.front().number, slots);
+    in_flight.pop_front();
+  };
+  // Until the last token of `old` takes the last block, and evicts `young`. Then nothing can be sent.
+  for (int i = 0; i < 3; ++i) take();
+  while (in_flight.back().releases.empty() || in_flight.back().number == 2) {
+    ASSERT_FALSE(HasFailure());
+    answer_first();
+    take();
+  }
+  answer_first();
+  const StepItem item_of_young = in_flight.front().items.back();
+  const std::uint64_t former_epoch = epochs[item_of_young.slot];
+  const std::uint64_t number = in_flight.front().number;
+  ASSERT_EQ(in_flight.size(), 2u);
+  ASSERT_TRUE(engine_->Abort("old"));
+  const StepCommand again = link_.Take();
+  ASSERT_EQ(again.admissions.size(), 1u);
+  const std::size_t known = young->tokens().size();
+  EXPECT_EQ(again.admissions[0].tokens.size(), 6 + known);
+
+  std::vector<SlotTokens> slots;
+  for (const StepItem& item : in_flight.front().items) slots.push_back(Token(item.slot, epochs[item.slot], 777));
+  EXPECT_EQ(slots.back().epoch, former_epoch);
+  Answer(number, slots);
+  Answer(number + 1, {});
+  Answer(again.number, {Token(again.admissions[0].slot, again.admissions[0].epoch, 778)});
+  ASSERT_TRUE(young->WaitForTokens(known + 1));
+  EXPECT_EQ(young->tokens().back(), 778u);
+  EXPECT_EQ(young->tokens()[known - 1], 5u);
 }
 
 TEST_F(StepsTest, EndARequestWhoseTokenIsMissing) {

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "server/service/generation_config.h"
 #include "server/text/load_text.h"
+#include "sharding/describe.h"
 
 namespace trireme::server {
 namespace {
@@ -58,14 +59,12 @@ absl::StatusOr<TextModel> LoadText(const sharding::Checkpoint& checkpoint, const
   return TextModel(nullptr, nullptr, {});
 }
 
-std::uint64_t KvBytesPerToken(const sharding::DecoderSpec& spec, std::uint32_t tp_degree, DType dtype) {
-  std::uint64_t numbers = 0;
-  for (const sharding::LayerSpec& layer : spec.layers) {
-    const auto heads = static_cast<std::uint32_t>(layer.attention.num_kv_heads);
-    const std::uint32_t local_heads = (heads + tp_degree - 1) / tp_degree;  // at least one: replicated beyond
-    numbers += std::uint64_t{2} * local_heads * static_cast<std::uint32_t>(layer.attention.head_dim);
-  }
-  return numbers * (dtype == DType::kBF16 ? 2 : 4);
+// Of one rank; all have the same.
+absl::StatusOr<std::uint64_t> KvBytesPerToken(const sharding::Model& model, std::uint32_t tp_degree, DType dtype) {
+  const int element_bytes = dtype == DType::kBF16 ? 2 : 4;
+  ASSIGN_OR_RETURN(const sharding::CompiledProgram program,
+                   sharding::Compile(model.program, model.plan, {.index = 0, .world = static_cast<int>(tp_degree)}));
+  return sharding::Describe(program, {.weights = element_bytes, .kv_cache = element_bytes}).kv_cache_bytes_per_token;
 }
 
 }  // namespace
@@ -104,12 +103,13 @@ DType ChooseDType(DTypeChoice choice) {
   return DType::kF32;
 }
 
-std::uint64_t ChooseKvCacheBytes(const sharding::DecoderSpec& spec, const ServerOptions& options, DType dtype,
-                                 std::uint32_t max_model_len, std::uint32_t kv_block_tokens) {
+absl::StatusOr<std::uint64_t> ChooseKvCacheBytes(const sharding::Model& model, const ServerOptions& options,
+                                                 DType dtype, std::uint32_t max_model_len,
+                                                 std::uint32_t kv_block_tokens) {
   if (options.kv_cache_memory) return options.kv_cache_memory->bytes;
   const std::uint64_t tokens_per_request = (max_model_len + kv_block_tokens - 1) / kv_block_tokens * kv_block_tokens;
-  const std::uint64_t enough =
-      KvBytesPerToken(spec, options.tp_degree, dtype) * tokens_per_request * options.max_num_seqs;
+  ASSIGN_OR_RETURN(const std::uint64_t bytes_per_token, KvBytesPerToken(model, options.tp_degree, dtype));
+  const std::uint64_t enough = bytes_per_token * tokens_per_request * options.max_num_seqs;
   return std::min(kDefaultKvCacheBytes / options.tp_degree, enough);
 }
 

@@ -20,8 +20,9 @@ absl::StatusOr<ServedModel> DescribeModel(const sharding::Model& model, const Se
 sharding::DType ChooseDType(DTypeChoice choice);
 
 // Memory for keys and values on each rank, in bytes: as asked for; else 1 GiB over all ranks, but no more than
-// `max_num_seqs` requests of `max_model_len` tokens can fill.
-std::uint64_t ChooseKvCacheBytes(const sharding::DecoderSpec& spec, const ServerOptions& options,
-                                 sharding::DType dtype, std::uint32_t max_model_len, std::uint32_t kv_block_tokens);
+// `max_num_seqs` requests of `max_model_len` tokens can fill under the model's plan.
+absl::StatusOr<std::uint64_t> ChooseKvCacheBytes(const sharding::Model& model, const ServerOptions& options,
+                                                 sharding::DType dtype, std::uint32_t max_model_len,
+                                                 std::uint32_t kv_block_tokens);
 
 }  // namespace trireme::server

@@ -16,12 +16,6 @@ namespace {
 constexpr absl::Duration kWorkerGrace = absl::Seconds(5);
 constexpr absl::Duration kCallGrace = absl::Seconds(2);
 
-WorkerGroupOptions GroupOptions(const FrontEndOptions& options) {
-  WorkerGroupOptions group = options.group;
-  group.on_given_up = options.on_given_up;
-  return group;
-}
-
 // "127.0.0.1:8700" and the port that was really taken.
 std::string WithPort(const std::string& address, int port) {
   return absl::StrCat(address.substr(0, address.rfind(':') + 1), port);
@@ -78,7 +72,7 @@ absl::StatusOr<std::unique_ptr<FrontEnd>> FrontEnd::Start(FrontEndOptions option
 FrontEnd::FrontEnd(FrontEndOptions options)
     : options_(std::move(options)),
       engine_(options_.engine, &metrics_),
-      group_(GroupOptions(options_)),
+      group_(options_.group),
       group_events_(std::make_unique<GroupEvents>(options_, engine_, health_)),
       service_({.model = &options_.model,
                 .engine = &engine_,

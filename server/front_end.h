@@ -4,7 +4,6 @@
 //                     └─▶ HealthService ◀── state of the group ──┘
 #pragma once
 #include <atomic>
-#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -23,11 +22,9 @@ namespace trireme::server {
 struct FrontEndOptions {
   ServedModel model;
   EngineOptions engine;
-  WorkerGroupOptions group;  // but on_given_up
+  WorkerGroupOptions group;
   RpcServerOptions rpc;      // but max_message_bytes
   std::string metrics_listen;  // empty: no metrics
-  // As WorkerGroupOptions::on_given_up.
-  std::function<void(const absl::Status& cause)> on_given_up;
 };
 
 // Thread-safe but for construction and destruction.

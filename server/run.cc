@@ -62,7 +62,7 @@ absl::StatusOr<sharding::Model> OpenAndCheck(const ServerOptions& options, const
 }
 
 // What the options and the model's headers come to.
-absl::StatusOr<FrontEndOptions> Plan(const ServerOptions& options) {
+absl::StatusOr<FrontEndOptions> OptionsFor(const ServerOptions& options) {
   sharding::Plan user_plan;
   if (!options.plan.empty()) {
     ASSIGN_OR_RETURN(user_plan, sharding::ReadPlanFile(options.plan));
@@ -83,8 +83,8 @@ absl::StatusOr<FrontEndOptions> Plan(const ServerOptions& options) {
   plan.group.max_num_seqs = options.max_num_seqs;
   plan.group.max_num_batched_tokens = options.max_num_batched_tokens;
   plan.group.kv_block_tokens = kKvBlockTokens;
-  plan.group.kv_cache_bytes =
-      ChooseKvCacheBytes(model.spec, options, dtype, plan.model.max_model_len, kKvBlockTokens);
+  ASSIGN_OR_RETURN(plan.group.kv_cache_bytes,
+                   ChooseKvCacheBytes(model, options, dtype, plan.model.max_model_len, kKvBlockTokens));
   plan.group.log_format = options.log_format;
   ASSIGN_OR_RETURN(plan.group.worker_binary, WorkerBinary(options));
   plan.rpc = {.listen = options.listen, .max_message_bytes = 0, .has_reflection = options.has_reflection};
@@ -135,10 +135,10 @@ bool Drain(StopRequests& stops, FrontEnd& front_end, absl::Duration timeout) {
 
 absl::Status Serve(const ServerOptions& options) {
   StopRequests stops;
-  ASSIGN_OR_RETURN(FrontEndOptions plan, Plan(options));
+  ASSIGN_OR_RETURN(FrontEndOptions plan, OptionsFor(options));
   LogStart(options, plan);
   absl::Status given_up;
-  plan.on_given_up = [&](const absl::Status& cause) {
+  plan.group.on_given_up = [&](const absl::Status& cause) {
     given_up = cause;
     stops.Post(StopReason::kGroupGivenUp);
   };

@@ -41,7 +41,8 @@ class ControlEvents {
 class ControlStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                       public std::enable_shared_from_this<ControlStream> {
  public:
-  // A rank that lets so many messages wait has stopped reading: two steps are in flight at most.
+  // A rank that lets so many messages wait has stopped reading: at most EngineOptions::max_steps_in_flight
+  // steps, a few, are under way.
   static constexpr std::size_t kMaxWaiting = 64;
 
   // Begins to read. `events` is told of everything.

@@ -45,7 +45,7 @@ class StepChannel {
   StepListener* const listener_;
   const OnBroken on_broken_;
 
-  // Never taken while the other is held by the same thread the other way round: listen before send.
+  // Where both are held, this one was taken first.
   Mutex listen_mutex_;
   std::uint64_t heard_generation_ ABSL_GUARDED_BY(listen_mutex_) = 0;  // 0 while closed
   std::uint64_t last_result_ ABSL_GUARDED_BY(listen_mutex_) = 0;

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
-#include "server/service/wire.h"
 #include "server/service/status_details.h"
+#include "server/service/wire.h"
 
 namespace trireme::server {
 namespace {
@@ -42,7 +42,7 @@ GenerateCall* GenerateCall::Start(const CallEnvironment& environment, const grpc
   std::shared_ptr<GenerateCall> call(new GenerateCall(environment, DeadlineOf(context), request));
   call->self_ = call;
   if (!environment.text_queue->TryPost([call] { call->Begin(); })) {
-    call->Refuse(QueueFullError(environment.limits.retry_delay));
+    call->Refuse(QueueFullError("too many requests wait to be tokenized"));
   }
   return call.get();
 }
@@ -78,7 +78,7 @@ void GenerateCall::Submit(ValidatedGenerate validated) {
   const std::string id = request.id;
   const absl::Status status = environment_.engine->Submit(std::move(request), shared_from_this());
   if (!status.ok()) {
-    Refuse(IsRetryable(status) ? WithRetry(status, environment_.limits.retry_delay) : status);
+    Refuse(status);
     return;
   }
   environment_.statistics->OnAccepted();
@@ -136,8 +136,7 @@ void GenerateCall::OnFinish(const trireme::server::Finish& finish) {
 
 void GenerateCall::OnError(const absl::Status& status) {
   MutexLock lock(mutex_);
-  const absl::Status shown = ForClient(status, has_written_);
-  FinishWith(IsRetryable(shown) ? WithRetry(shown, environment_.limits.retry_delay) : shown);
+  FinishWith(ForClient(status, has_written_));
 }
 
 void GenerateCall::OnWriteDone(bool ok) {

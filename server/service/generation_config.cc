@@ -4,13 +4,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "server/service/limits.h"
 
 namespace trireme::server {
 namespace {
 
 using nlohmann::json;
 
-absl::Status Malformed(const char* key, const json& value, const char* expected) {
+absl::Status Malformed(const char* key, const json& value, const std::string& expected) {
   return absl::InvalidArgumentError(
       absl::StrCat("generation_config: ", key, " is ", value.dump(), ", expected ", expected));
 }
@@ -26,7 +27,7 @@ absl::StatusOr<double> ReadNumber(const json& object, const char* key, double ot
   if (value == nullptr) return otherwise;
   if (!value->is_number()) return Malformed(key, *value, "a number");
   const double number = value->get<double>();
-  if (!std::isfinite(number) || number > max) return Malformed(key, *value, "less");
+  if (!std::isfinite(number) || number > max) return Malformed(key, *value, absl::StrCat("at most ", max));
   return number;
 }
 
@@ -60,13 +61,16 @@ struct Unserved {
 }  // namespace
 
 absl::StatusOr<SamplingDefaults> GenerationConfig::ReadSamplingDefaults() const {
-  ASSIGN_OR_RETURN(const double temperature, ReadNumber(generation_config, "temperature", 1, 100));
+  ASSIGN_OR_RETURN(const double temperature, ReadNumber(generation_config, "temperature", 1, kMaxTemperature));
   ASSIGN_OR_RETURN(const double top_k, ReadNumber(generation_config, "top_k", 0, UINT32_MAX));
   ASSIGN_OR_RETURN(const double top_p, ReadNumber(generation_config, "top_p", 1, 1));
-  if (temperature < 0) return Malformed("temperature", generation_config["temperature"], "at least 0");
+  if (!IsTemperature(static_cast<float>(temperature))) {
+    return Malformed("temperature", generation_config["temperature"], absl::StrCat("0, or at least ", kMinTemperature));
+  }
   if (top_p <= 0) return Malformed("top_p", generation_config["top_p"], "more than 0");
   const json* do_sample = Find(generation_config, "do_sample");
-  const bool is_greedy = do_sample != nullptr && *do_sample == json(false);
+  if (do_sample != nullptr && !do_sample->is_boolean()) return Malformed("do_sample", *do_sample, "true or false");
+  const bool is_greedy = do_sample != nullptr && !do_sample->get<bool>();
   return SamplingDefaults{.temperature = is_greedy ? 0.0f : static_cast<float>(temperature),
                           .top_k = top_k >= 1 ? static_cast<std::uint32_t>(top_k) : 0,
                           .top_p = static_cast<float>(top_p)};

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "base/logging.h"
 #include "base/status_macros.h"
 #include "server/service/info.h"
@@ -19,7 +18,7 @@ using grpc::ServerUnaryReactor;
 
 InferenceService::InferenceService(InferenceServiceOptions options)
     : options_(std::move(options)),
-      start_time_(absl::Now()),
+      start_time_(std::chrono::steady_clock::now()),
       text_queue_(options_.limits.num_text_threads, options_.limits.max_waiting_texts),
       environment_{.model = options_.model,
                    .limits = options_.limits,
@@ -81,7 +80,7 @@ ServerUnaryReactor* InferenceService::GetServerInfo(CallbackServerContext* conte
   return AnswerNow<v1::GetServerInfoRequest, v1::GetServerInfoResponse>(
       options_.limits, {context, request, response}, [this](const v1::GetServerInfoRequest&) {
         return ServerInfo(options_.group_status(), options_.engine->loads(), options_.model->dtype,
-                          absl::Now() - start_time_);
+                          absl::FromChrono(std::chrono::steady_clock::now() - start_time_));
       });
 }
 

@@ -3,6 +3,7 @@
 // All methods are registered raw (bytes in, bytes out), so that a message that does not parse gets an answer that says
 // why; see wire.h.
 #pragma once
+#include <chrono>
 #include <functional>
 
 #include <grpcpp/grpcpp.h>
@@ -63,7 +64,7 @@ class InferenceService final : public RawInferenceService {
   absl::StatusOr<v1::AbortResponse> AbortRequests(const v1::AbortRequest& request);
 
   const InferenceServiceOptions options_;
-  const absl::Time start_time_;
+  const std::chrono::steady_clock::time_point start_time_;
   WorkQueue text_queue_;
   const CallEnvironment environment_;
 };

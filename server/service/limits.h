@@ -7,6 +7,13 @@
 
 namespace trireme::server {
 
+// 0 is greedy. Below the minimum the quotient of logit and temperature could leave float's range.
+inline constexpr float kMinTemperature = 1e-4f;
+inline constexpr float kMaxTemperature = 100;
+constexpr bool IsTemperature(float value) {
+  return value == 0 || (value >= kMinTemperature && value <= kMaxTemperature);
+}
+
 struct ServiceLimits {
   std::uint32_t max_message_bytes = 64u << 20;  // of a request, encoded; gRPC refuses a larger one
   std::uint32_t max_text_bytes = 1u << 20;      // of text, of a chat, of a rendered chat

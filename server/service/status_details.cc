@@ -1,10 +1,12 @@
 #include "server/service/status_details.h"
 
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "server/engine/request.h"
 
 namespace trireme::server {
 namespace {
@@ -40,11 +42,17 @@ bool HasDetail(const absl::Status& status) {
 // absl's and gRPC's codes are the same numbers; google.rpc.Code's too.
 grpc::StatusCode ToGrpcCode(absl::StatusCode code) { return static_cast<grpc::StatusCode>(code); }
 
+std::string DefaultReason(const absl::Status& status) {
+  if (IsRetryable(status) && !absl::IsUnavailable(status)) return "QUEUE_FULL";
+  return absl::StatusCodeToString(status.code());
+}
+
 std::string SerializedDetails(const absl::Status& status, const std::string& text) {
   google::rpc::Status proto;
   proto.set_code(static_cast<int>(status.code()));
   proto.set_message(text);
   status.ForEachPayload([&proto](absl::string_view type_url, const absl::Cord& payload) {
+    if (!absl::StartsWith(type_url, kTypeUrlPrefix)) return;
     google::protobuf::Any& detail = *proto.add_details();
     detail.set_type_url(std::string(type_url));
     detail.set_value(std::string(payload));
@@ -69,11 +77,6 @@ absl::Status WithRetry(absl::Status status, absl::Duration delay) {
   info.mutable_retry_delay()->set_nanos(static_cast<int>(absl::ToInt64Nanoseconds(delay - seconds)));
   AddDetail(status, info);
   return status;
-}
-
-absl::Status QueueFullError(absl::Duration retry_delay) {
-  return WithRetry(WithReason(absl::ResourceExhaustedError("too many requests wait to be tokenized"), "QUEUE_FULL"),
-                   retry_delay);
 }
 
 void Violations::Add(std::string field, std::string description) {
@@ -103,10 +106,8 @@ absl::Status Violations::ToStatus(absl::StatusCode code, std::string_view reason
 
 grpc::Status ToGrpcStatus(absl::Status status, absl::Duration retry_delay) {
   if (status.ok()) return grpc::Status::OK;
-  if (!HasDetail<google::rpc::ErrorInfo>(status)) {
-    status = WithReason(status, std::string(absl::StatusCodeToString(status.code())));
-  }
-  if (status.code() == absl::StatusCode::kUnavailable && !HasDetail<google::rpc::RetryInfo>(status)) {
+  if (!HasDetail<google::rpc::ErrorInfo>(status)) status = WithReason(status, DefaultReason(status));
+  if (IsRetryable(status) && !HasDetail<google::rpc::RetryInfo>(status)) {
     status = WithRetry(status, retry_delay);
   }
   const std::string text = Shortened(std::string(status.message()), kMaxTextBytes);

@@ -17,9 +17,6 @@ absl::Status WithReason(absl::Status status, std::string_view reason);
 // `status` with a google.rpc.RetryInfo: the same call may work after `delay`.
 absl::Status WithRetry(absl::Status status, absl::Duration delay);
 
-// The text queue is full: RESOURCE_EXHAUSTED, with ErrorInfo and RetryInfo.
-absl::Status QueueFullError(absl::Duration retry_delay);
-
 // What is wrong with a request: collected, so that the client learns all of it at once. Beyond ten violations they are
 // only counted, since a status must fit into HTTP/2 trailers of 8 KiB. Not thread-safe.
 class Violations {
@@ -43,7 +40,8 @@ class Violations {
 };
 
 // For the client: code, text (of at most 1,200 bytes), and the details in `grpc-status-details-bin`. A status without a
-// reason gets its code's name as one; UNAVAILABLE without RetryInfo gets `retry_delay`.
+// reason gets its code's name as one, or QUEUE_FULL; one that is IsRetryable and has no RetryInfo gets `retry_delay`.
+// Payloads of `status` that are not protobuf messages are our own and stay here.
 grpc::Status ToGrpcStatus(absl::Status status, absl::Duration retry_delay);
 
 }  // namespace trireme::server

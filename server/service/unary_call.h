@@ -6,9 +6,10 @@
 
 #include "absl/status/statusor.h"
 #include "base/status_macros.h"
+#include "server/engine/request.h"
 #include "server/service/limits.h"
-#include "server/service/wire.h"
 #include "server/service/status_details.h"
+#include "server/service/wire.h"
 #include "server/service/work_queue.h"
 
 namespace trireme::server {
@@ -50,7 +51,7 @@ grpc::ServerUnaryReactor* AnswerOn(WorkQueue& queue, const ServiceLimits& limits
     reactor->Finish(ToGrpcStatus(AnswerBytes(answer, *bytes.request, *bytes.response), retry_delay));
   });
   if (!posted) {
-    reactor->Finish(ToGrpcStatus(QueueFullError(retry_delay), retry_delay));
+    reactor->Finish(ToGrpcStatus(QueueFullError("too many requests wait to be tokenized"), retry_delay));
   }
   return reactor;
 }

@@ -16,10 +16,6 @@
 namespace trireme::server {
 namespace {
 
-// Below it the quotient of logit and temperature could leave float's range.
-constexpr float kMinTemperature = 1e-4f;
-constexpr float kMaxTemperature = 100;
-
 std::uint64_t RandomNumber() {
   std::random_device device;
   return (std::uint64_t{device()} << 32) | device();
@@ -43,8 +39,7 @@ std::string ReadRequestId(const ServiceLimits& limits, const std::string& id, Vi
 }
 
 float ReadTemperature(float value, Violations& violations) {
-  const bool is_valid = value == 0 || (value >= kMinTemperature && value <= kMaxTemperature);
-  if (!is_valid) {
+  if (!IsTemperature(value)) {
     violations.Add("sampling.temperature", absl::StrCat("is ", value, ", must be 0, or from ", kMinTemperature,
                                                         " to ", kMaxTemperature));
   }

@@ -38,6 +38,24 @@ TEST(ToGrpcStatus, TellsWhenToRetryWhatIsUnavailable) {
   EXPECT_FALSE(HasRetryInfo(ToGrpcStatus(absl::AbortedError("x"), kDelay)));
 }
 
+TEST(ToGrpcStatus, TellsAFullQueueFromARequestThatNeverFits) {
+  const grpc::Status full = ToGrpcStatus(QueueFullError("8 requests wait"), kDelay);
+  EXPECT_EQ(full.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonOf(full), "QUEUE_FULL");
+  EXPECT_TRUE(HasRetryInfo(full));
+  const grpc::Status too_big = ToGrpcStatus(absl::ResourceExhaustedError("too big"), kDelay);
+  EXPECT_EQ(ReasonOf(too_big), "RESOURCE_EXHAUSTED");
+  EXPECT_FALSE(HasRetryInfo(too_big));
+}
+
+TEST(ToGrpcStatus, KeepsMarksOfOurOwnToItself) {
+  google::rpc::Status details;
+  ASSERT_TRUE(details.ParseFromString(ToGrpcStatus(QueueFullError("full"), kDelay).error_details()));
+  for (const google::protobuf::Any& detail : details.details()) {
+    EXPECT_THAT(detail.type_url(), testing::StartsWith("type.googleapis.com/google.rpc."));
+  }
+}
+
 TEST(ToGrpcStatus, KeepsAnotherDelayThatWasGiven) {
   const absl::Status status = WithRetry(absl::UnavailableError("x"), absl::Seconds(7));
   EXPECT_EQ(FindDetail<google::rpc::RetryInfo>(ToGrpcStatus(status, kDelay))->retry_delay().seconds(), 7);

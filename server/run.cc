@@ -61,8 +61,23 @@ absl::StatusOr<sharding::Model> OpenAndCheck(const ServerOptions& options, const
   return model;
 }
 
+absl::Status CheckRange(std::string_view flag, std::uint32_t value, std::uint32_t max) {
+  if (value >= 1 && value <= max) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(std::string(flag), " is ", value, ", must be from 1 to ", max));
+}
+
+// So far beyond use that only a slip of the hand asks for more; memory for steps grows with both.
+constexpr std::uint32_t kMaxNumSeqs = 4096;
+constexpr std::uint32_t kMaxNumBatchedTokens = 65536;
+
+absl::Status CheckLimits(const ServerOptions& options) {
+  RETURN_IF_ERROR(CheckRange("--max-num-seqs", options.max_num_seqs, kMaxNumSeqs));
+  return CheckRange("--max-num-batched-tokens", options.max_num_batched_tokens, kMaxNumBatchedTokens);
+}
+
 // What the options and the model's headers come to.
 absl::StatusOr<FrontEndOptions> OptionsFor(const ServerOptions& options) {
+  RETURN_IF_ERROR(CheckLimits(options));
   sharding::Plan user_plan;
   if (!options.plan.empty()) {
     ASSIGN_OR_RETURN(user_plan, sharding::ReadPlanFile(options.plan));

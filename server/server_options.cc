@@ -1,6 +1,7 @@
 #include "server/server_options.h"
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace trireme::server {
@@ -34,6 +35,19 @@ absl::Status ParseOnOff(std::string_view text, bool& value) {
   return absl::OkStatus();
 }
 
+// gRPC takes a port modulo 65536 without a word.
+absl::Status ParseAddress(std::string_view text, std::string& address) {
+  const std::size_t colon = text.rfind(':');
+  std::uint32_t port = 0;
+  const bool has_port = colon != std::string_view::npos && absl::SimpleAtoi(std::string(text.substr(colon + 1)), &port);
+  if (!has_port || colon == 0 || port > 65535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected HOST:PORT with a port from 0 to 65535, got \"", std::string(text), "\""));
+  }
+  address = std::string(text);
+  return absl::OkStatus();
+}
+
 absl::Status ParseFormat(std::string_view text, LogFormat& format) {
   absl::StatusOr<LogFormat> parsed = ParseLogFormat(text);
   if (parsed.ok()) format = *parsed;
@@ -51,9 +65,17 @@ void AddModelFlags(ServerOptions& options, FlagParser& flags) {
 }
 
 void AddAddressFlags(ServerOptions& options, FlagParser& flags) {
-  flags.Add("listen", "HOST:PORT", "where to serve gRPC; port 0 takes a free one", &options.listen);
-  flags.Add("metrics-listen", "HOST:PORT", "where to serve Prometheus metrics; empty for nowhere",
-            &options.metrics_listen);
+  flags.AddParsed(
+      "listen", "HOST:PORT", "where to serve gRPC; port 0 takes a free one",
+      [&options](std::string_view text) { return ParseAddress(text, options.listen); }, options.listen);
+  flags.AddParsed(
+      "metrics-listen", "HOST:PORT", "where to serve Prometheus metrics; empty for nowhere",
+      [&options](std::string_view text) {
+        if (!text.empty()) return ParseAddress(text, options.metrics_listen);
+        options.metrics_listen.clear();
+        return absl::OkStatus();
+      },
+      options.metrics_listen);
   flags.AddParsed(
       "reflection", "on|off", "whether gRPC server reflection is served",
       [&options](std::string_view text) { return ParseOnOff(text, options.has_reflection); }, "on");

@@ -135,7 +135,9 @@ absl::Status ParseRequest(std::string_view wire, Message& message) {
 
 absl::Status ParseRequest(const grpc::ByteBuffer& wire, Message& message) {
   std::vector<grpc::Slice> slices;
-  if (!wire.Dump(&slices).ok()) return absl::InternalError("gRPC could not give out the request's bytes");
+  if (!wire.Dump(&slices).ok()) {
+    return absl::CancelledError("the call ended before its request had come");
+  }
   std::string bytes;
   bytes.reserve(wire.Length());
   for (const grpc::Slice& slice : slices) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <google/protobuf/descriptor.h>
 #include <grpcpp/generic/generic_stub.h>
 
 #include "absl/strings/str_cat.h"
@@ -58,6 +59,15 @@ TEST(RpcServer, RefusesAnAddressThatIsNone) {
 TEST(RpcServer, HasReflectionOnlyIfAskedTo) {
   EXPECT_TRUE(HasReflection(TestServer({.has_reflection = true})));
   EXPECT_FALSE(HasReflection(TestServer({.has_reflection = false})));
+}
+
+// Reflection answers from the pool of linked descriptors.
+TEST(RpcServer, LinksTheDescriptorsThatReflectionIsAskedFor) {
+  const auto* pool = google::protobuf::DescriptorPool::generated_pool();
+  const google::protobuf::ServiceDescriptor* service = pool->FindServiceByName("trireme.v1.InferenceService");
+  ASSERT_NE(service, nullptr);
+  EXPECT_NE(service->FindMethodByName("Generate"), nullptr);
+  EXPECT_NE(pool->FindServiceByName("grpc.health.v1.Health"), nullptr);
 }
 
 }  // namespace

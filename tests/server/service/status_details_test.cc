@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "server/engine/request.h"
 #include "tests/server/service/details.h"
 
 namespace trireme::server {

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "sharding/program/program_builder.h"
 #include "tests/sharding/program/small_models.h"
 
 namespace trireme::sharding {
@@ -33,17 +34,35 @@ std::set<ValueId> LivingAfter(const CompiledProgram& program, std::size_t op_ind
   return living;
 }
 
-TEST(PlanArena, NeverOverwritesWhatIsReadLater) {
-  for (const Rank rank : {Rank{0, 1}, Rank{0, 3}, Rank{2, 3}, Rank{5, 6}}) {
-    const CompiledProgram program = CompileSmallLlama(rank);
-    for (std::size_t i = 0; i < program.ops.size(); ++i) {
-      const ValueId output = program.ops[i].output;
-      for (const ValueId other : LivingAfter(program, i)) {
-        EXPECT_FALSE(other != output && Overlap(program.values[other], program.values[output]))
-            << program.values[output].name << " lies on " << program.values[other].name;
-      }
+void ExpectNothingLivingOverwritten(const CompiledProgram& program) {
+  for (std::size_t i = 0; i < program.ops.size(); ++i) {
+    const ValueId output = program.ops[i].output;
+    for (const ValueId other : LivingAfter(program, i)) {
+      EXPECT_FALSE(other != output && Overlap(program.values[other], program.values[output]))
+          << program.values[output].name << " lies on " << program.values[other].name;
     }
   }
+}
+
+TEST(PlanArena, NeverOverwritesWhatIsReadLater) {
+  for (const Rank rank : {Rank{0, 1}, Rank{0, 3}, Rank{2, 3}, Rank{5, 6}}) {
+    ExpectNothingLivingOverwritten(CompileSmallLlama(rank));
+  }
+}
+
+// x + 2x + x: what may be computed in place has an input that is read again.
+TEST(PlanArena, SparesAnInputThatIsReadAgain) {
+  const Axis axis = SingleBlock(37, 1, Division::kUneven, "features");
+  ProgramBuilder builder({});
+  const ValueId x = builder.Embed("embed", axis, axis);
+  const ValueId sum = builder.Add("sum", x, builder.Scale(x, 2));
+  const ValueId total = builder.Add("total", sum, x);
+  const Program program = std::move(builder).Finish(total);
+  const auto plan = ResolvedPlan::Resolve({}, program, StrategyRegistry::BuiltIn());
+  const absl::StatusOr<CompiledProgram> compiled = Compile(program, *plan, {0, 1});
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  ExpectNothingLivingOverwritten(*compiled);
+  EXPECT_EQ(compiled->arena_width, 2 * 48);
 }
 
 TEST(PlanArena, OverwritesInputsOnlyWhereTheOpAllowsIt) {

@@ -6,8 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "base/check.h"
-#include "base/logging.h"
 #include "base/status_macros.h"
 #include "sharding/model.h"
 #include "worker/cpu_ops.h"

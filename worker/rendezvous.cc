@@ -1,7 +1,6 @@
 #include "worker/rendezvous.h"
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "kernels/cpu/usable_cpus.h"
 
 namespace trireme::worker {
 namespace {
@@ -83,10 +83,8 @@ std::string ToString(const Collective& collective) {
 }
 
 absl::Duration SpinThatSuits(int world, int threads_per_rank) {
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0) return absl::ZeroDuration();
-  return world * threads_per_rank <= CPU_COUNT(&cpus) ? absl::Microseconds(200) : absl::ZeroDuration();
+  const bool fits = world * threads_per_rank <= kernels::cpu::UsableCpus();
+  return fits ? absl::Microseconds(200) : absl::ZeroDuration();
 }
 
 // The words that all ranks write. Zero is the state before the first meeting.
@@ -197,7 +195,8 @@ absl::Status Rendezvous::MissingRanks() const {
     missing.push_back(
         absl::StrCat("rank ", r, " (last at ", lines_[r].collectives.load(std::memory_order_relaxed), ")"));
   }
-  if (missing.empty()) missing.push_back("the last rank");  // it came while we looked
+  // All have come, but nobody says so: whoever came last was killed between two stores.
+  if (missing.empty()) missing.push_back("the rank that came last, and ended as it came,");
   return absl::DeadlineExceededError(absl::StrCat(
       absl::StrJoin(missing, ", "), " did not arrive within ", absl::FormatDuration(timeout_),
       " at collective ", collectives_, ", ", ToString(current_), ", where rank ", rank_.index, " waits"));

@@ -1,11 +1,12 @@
 #include "worker/executor.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "sharding/model.h"
 #include "worker/cpu_ops.h"
@@ -171,14 +172,14 @@ absl::Status ModelExecutor::MakeStepParts() {
 }
 
 absl::StatusOr<v1::StepResult> ModelExecutor::Run(const v1::Step& step) {
-  const absl::Time begun = absl::Now();
+  const auto begun = std::chrono::steady_clock::now();
   RETURN_IF_ERROR(CheckNumber(step));
   RETURN_IF_ERROR(slots_->Apply(step));
   RETURN_IF_ERROR(runner_->Run(slots_->batch()));
   v1::StepResult result;
   result.set_step(step.number());
   if (slots_->batch().num_sampled() > 0) RETURN_IF_ERROR(SampleInto(result));
-  const std::int64_t nanoseconds = absl::ToInt64Nanoseconds(absl::Now() - begun);
+  const std::int64_t nanoseconds = absl::ToInt64Nanoseconds(absl::FromChrono(std::chrono::steady_clock::now() - begun));
   result.mutable_duration()->set_seconds(nanoseconds / 1'000'000'000);
   result.mutable_duration()->set_nanos(static_cast<std::int32_t>(nanoseconds % 1'000'000'000));
   return result;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -91,7 +92,7 @@ class Session {
     v1::ConnectResponse message;
     while (connection_.Read(&message)) Handle(message);
     const absl::Status stream_status = connection_.Finish();
-    if (!closing_since_.load()) {
+    if (!is_closing()) {
       Stop(absl::CancelledError(absl::StrCat("the server ended the control stream: ", stream_status.ToString())));
     }
     std::optional<absl::Status> end = loop_.WaitForEnd(absl::Now() + kStepGrace);
@@ -101,6 +102,8 @@ class Session {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   void Handle(v1::ConnectResponse& message) {
     if (message.has_drain()) return loop_.Drain();
     const absl::Status status = message.has_step() ? loop_.Push(std::move(*message.mutable_step()))
@@ -118,23 +121,25 @@ class Session {
 
   void OnLoopEnd(const absl::Status& status) {
     if (!status.ok()) communicator_.Abort(std::string(status.message()));
-    closing_since_ = absl::ToUnixMillis(absl::Now());
+    closing_since_ = Clock::now();
     connection_.CloseWrites();
   }
 
   void Beat() {
-    if (const std::int64_t since = closing_since_; since == 0) {
+    if (!is_closing()) {
       v1::ConnectRequest message;
       *message.mutable_heartbeat() = loop_.heartbeat();
       connection_.Send(message);
-    } else if (absl::Now() - absl::FromUnixMillis(since) > kGoodbye) {
+    } else if (absl::FromChrono(Clock::now() - closing_since_.load()) > kGoodbye) {
       connection_.Cancel();
     }
   }
 
+  bool is_closing() const { return closing_since_.load() != Clock::time_point(); }
+
   ControlConnection& connection_;
   Communicator& communicator_;
-  std::atomic<std::int64_t> closing_since_ = 0;  // Unix time in ms; 0 while the loop runs
+  std::atomic<Clock::time_point> closing_since_ = Clock::time_point();  // that is, never, while the loop runs
   StepLoop loop_;
   Periodic heartbeats_;  // last: uses all of the above
 };

@@ -1,11 +1,13 @@
 # trireme_proto_library(NAME ROOT dir PROTOS a.proto ... [GRPC] [DEPS target ...])
 # A static library of generated C++ for protos given by their path below `dir`. No warnings of ours apply to it.
+# Which of them import which is not read: when one changes, all are generated again.
 function(trireme_proto_library name)
   cmake_parse_arguments(ARG "GRPC" "ROOT" "PROTOS;DEPS" ${ARGN})
   set(out ${CMAKE_CURRENT_BINARY_DIR}/generated)
   file(MAKE_DIRECTORY ${out})
   set(sources)
   set(descriptors)
+  list(TRANSFORM ARG_PROTOS PREPEND ${ARG_ROOT}/ OUTPUT_VARIABLE paths)
   foreach(proto ${ARG_PROTOS})
     string(REPLACE ".proto" "" stem ${proto})
     set(made ${out}/${stem}.pb.cc ${out}/${stem}.pb.h)
@@ -15,7 +17,7 @@ function(trireme_proto_library name)
       list(APPEND command --grpc_out=${out} --plugin=protoc-gen-grpc=$<TARGET_FILE:gRPC::grpc_cpp_plugin>)
     endif()
     add_custom_command(OUTPUT ${made} COMMAND ${command} ${ARG_ROOT}/${proto}
-                       DEPENDS ${ARG_ROOT}/${proto} VERBATIM)
+                       DEPENDS ${paths} VERBATIM)
     list(APPEND sources ${made})
     string(REPLACE "_" "_5f" symbol ${proto})
     string(REPLACE "/" "_2f" symbol ${symbol})

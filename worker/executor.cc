@@ -82,9 +82,6 @@ class ModelExecutor : public Executor {
   std::vector<std::uint32_t> NumKvBlocks() const {
     return std::vector<std::uint32_t>(program_.kv_groups.size(), kv_cache_->num_blocks());
   }
-  kernels::ElementType element_type() const {
-    return options_.dtype == DType::kF32 ? kernels::ElementType::kFloat32 : kernels::ElementType::kBfloat16;
-  }
 
   const ExecutorOptions options_;
   Communicator& communicator_;
@@ -144,7 +141,7 @@ absl::Status ModelExecutor::AllocateKvCache() {
   ASSIGN_OR_RETURN(kv_cache_, KvCache::Allocate({.groups = program_.kv_groups,
                                                  .max_bytes = options_.kv_cache_bytes,
                                                  .block_tokens = options_.kv_block_tokens,
-                                                 .type = element_type()},
+                                                 .type = ElementTypeOf(options_.dtype)},
                                                 *ops_));
   sizes_.kv_cache_bytes = kv_cache_->size_bytes();
   sizes_.num_kv_blocks = NumKvBlocks();

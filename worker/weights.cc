@@ -24,11 +24,6 @@ void AddUse(const sharding::LocalOpKind& kind, std::vector<ParameterUse>& uses) 
 
 DType TypeHeld(const ParameterUse& use, DType dtype) { return use.as_vector ? DType::kF32 : dtype; }
 
-kernels::ElementType ElementTypeOf(DType dtype) {
-  CHECK(dtype == DType::kF32 || dtype == DType::kBF16);
-  return dtype == DType::kF32 ? kernels::ElementType::kFloat32 : kernels::ElementType::kBfloat16;
-}
-
 std::uint64_t BytesOf(const LocalParameter& parameter, DType dtype) {
   return parameter.num_elements() * kernels::ElementBytes(ElementTypeOf(dtype));
 }
@@ -53,6 +48,11 @@ absl::StatusOr<HostTensor> ReadSlices(const LocalParameter& parameter, const sha
 }
 
 }  // namespace
+
+kernels::ElementType ElementTypeOf(DType dtype) {
+  CHECK(dtype == DType::kF32 || dtype == DType::kBF16);
+  return dtype == DType::kF32 ? kernels::ElementType::kFloat32 : kernels::ElementType::kBfloat16;
+}
 
 std::vector<ParameterUse> UsesOf(const sharding::CompiledProgram& program) {
   std::vector<ParameterUse> uses(program.parameters.size());

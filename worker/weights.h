@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "kernels/tensor.h"
 #include "sharding/checkpoint/checkpoint.h"
 #include "sharding/checkpoint/dtype.h"
 #include "sharding/program/compiled_program.h"
@@ -12,6 +13,9 @@
 #include "worker/ops.h"
 
 namespace trireme::worker {
+
+// How kernels name it. REQUIRES: kF32 or kBF16.
+kernels::ElementType ElementTypeOf(sharding::DType dtype);
 
 // How ops use a parameter; it may be used in several ways (a tied head).
 struct ParameterUse {

@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "worker/control/control_connection.h"
 #include "worker/control/duration_message.h"
+#include "worker/control/failure_message.h"
 #include "worker/control/periodic.h"
 #include "worker/control/step_loop.h"
 
@@ -40,13 +41,6 @@ v1::ConnectRequest HelloMessage(const WorkerOptions& options) {
   hello.set_pid(getpid());
   hello.set_host(HostName());
   hello.set_device(options.device);
-  return message;
-}
-
-v1::ConnectRequest FailureMessage(const absl::Status& status) {
-  v1::ConnectRequest message;
-  message.mutable_failure()->set_code(static_cast<int>(status.code()));
-  message.mutable_failure()->set_message(std::string(status.message()));
   return message;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "worker/control/failure_message.h"
 
 namespace trireme::worker {
 
@@ -129,11 +130,8 @@ absl::Status StepLoop::RunStep(const v1::Step& step) {
 }
 
 void StepLoop::SendFailure(const absl::Status& status) {
-  v1::ConnectRequest message;
-  v1::Failure& failure = *message.mutable_failure();
-  failure.set_code(static_cast<int>(status.code()));
-  failure.set_message(std::string(status.message()));
-  if (last_begun_ != last_finished_) failure.set_step(last_begun_);
+  v1::ConnectRequest message = FailureMessage(status);
+  if (last_begun_ != last_finished_) message.mutable_failure()->set_step(last_begun_);
   sink_->Send(message);
 }
 

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "sharding/model.h"
 #include "worker/cpu_ops.h"
+#include "worker/duration_message.h"
 #include "worker/kv_cache.h"
 #include "worker/program_runner.h"
 #include "worker/rendezvous.h"
@@ -176,9 +177,7 @@ absl::StatusOr<v1::StepResult> ModelExecutor::Run(const v1::Step& step) {
   v1::StepResult result;
   result.set_step(step.number());
   if (slots_->batch().num_sampled() > 0) RETURN_IF_ERROR(SampleInto(result));
-  const std::int64_t nanoseconds = absl::ToInt64Nanoseconds(absl::FromChrono(std::chrono::steady_clock::now() - begun));
-  result.mutable_duration()->set_seconds(nanoseconds / 1'000'000'000);
-  result.mutable_duration()->set_nanos(static_cast<std::int32_t>(nanoseconds % 1'000'000'000));
+  *result.mutable_duration() = ToMessage(absl::FromChrono(std::chrono::steady_clock::now() - begun));
   return result;
 }
 

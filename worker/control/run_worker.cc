@@ -14,10 +14,10 @@
 #include "base/logging.h"
 #include "base/status_macros.h"
 #include "worker/control/control_connection.h"
-#include "worker/control/duration_message.h"
 #include "worker/control/failure_message.h"
 #include "worker/control/periodic.h"
 #include "worker/control/step_loop.h"
+#include "worker/duration_message.h"
 
 namespace trireme::worker {
 namespace {

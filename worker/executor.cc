@@ -77,7 +77,6 @@ class ModelExecutor : public Executor {
   absl::Status LoadWeights(const sharding::Checkpoint& checkpoint, LoadProgress& progress);
   absl::Status AllocateKvCache();
   absl::Status MakeStepParts();
-  absl::Status CheckNumber(const v1::Step& step);
   absl::Status SampleInto(v1::StepResult& result);
 
   std::vector<std::uint32_t> NumKvBlocks() const {
@@ -94,7 +93,6 @@ class ModelExecutor : public Executor {
   std::unique_ptr<SlotTable> slots_;
   std::unique_ptr<Sampler> sampler_;
   ExecutorSizes sizes_;
-  std::uint64_t last_step_ = 0;
 };
 
 absl::Status ModelExecutor::Load(LoadProgress& progress) {
@@ -171,7 +169,6 @@ absl::Status ModelExecutor::MakeStepParts() {
 
 absl::StatusOr<v1::StepResult> ModelExecutor::Run(const v1::Step& step) {
   const auto begun = std::chrono::steady_clock::now();
-  RETURN_IF_ERROR(CheckNumber(step));
   RETURN_IF_ERROR(slots_->Apply(step));
   RETURN_IF_ERROR(runner_->Run(slots_->batch()));
   v1::StepResult result;
@@ -179,15 +176,6 @@ absl::StatusOr<v1::StepResult> ModelExecutor::Run(const v1::Step& step) {
   if (slots_->batch().num_sampled() > 0) RETURN_IF_ERROR(SampleInto(result));
   *result.mutable_duration() = ToMessage(absl::FromChrono(std::chrono::steady_clock::now() - begun));
   return result;
-}
-
-absl::Status ModelExecutor::CheckNumber(const v1::Step& step) {
-  if (step.number() != last_step_ + 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("step ", step.number(), " follows step ", last_step_, "; it must be the next"));
-  }
-  last_step_ = step.number();
-  return absl::OkStatus();
 }
 
 void Write(const SampledToken& token, const SamplingSettings& settings, v1::SampledToken& out) {

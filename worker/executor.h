@@ -56,7 +56,7 @@ class Executor {
 
   // Applies releases and admissions, runs the forward pass over the items, samples. Every rank returns the
   // same tokens. Nothing is allocated but the result. INVALID_ARGUMENT for a step that contradicts the slots
-  // (the control stream is then broken); errors of the communicator.
+  // (the control stream is then broken); errors of the communicator. That steps come in order is StepLoop's to check.
   virtual absl::StatusOr<v1::StepResult> Run(const v1::Step& step) = 0;
 
   // For tests and `verify`: the logits [sampled rows, vocabulary] of the last step, gathered from all ranks

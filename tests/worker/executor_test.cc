@@ -182,18 +182,6 @@ TEST(Executor, AStepWithoutWorkIsAnEmptyResult) {
   EXPECT_TRUE((*executor)->GatherLogits()->empty());
 }
 
-TEST(Executor, RefusesAStepOutOfOrder) {
-  const auto communicator = MakeSingleRankCommunicator();
-  LoadProgress progress;
-  const auto executor = Executor::Load(SmallOptions(FixtureModel("llama")), *communicator, progress);
-  ASSERT_TRUE(executor.ok()) << executor.status();
-  v1::Step step;
-  step.set_number(2);
-  const auto result = (*executor)->Run(step);
-  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(result.status().message()), HasSubstr("step 2 follows step 0"));
-}
-
 absl::Status LoadStatus(const ExecutorOptions& options, int world = 1) {
   return RunLoadedRanks(world, options, [](LoadedRank&) { return absl::OkStatus(); });
 }

@@ -18,7 +18,7 @@ enum class LogFormat { kText, kJson };
 // Parses "text" or "json". InvalidArgument names the value otherwise.
 absl::StatusOr<LogFormat> ParseLogFormat(std::string_view text);
 
-// Called once, before other threads start. `program` is put on each line ("server", "worker 2").
+// Called once, before other threads start. `program` is put on each line ("server", "worker[1234]").
 void SetUpLogging(LogFormat format, std::string program);
 
 // A key and its value. Keys carry units (`_ms`, `_bytes`).

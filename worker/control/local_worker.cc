@@ -1,9 +1,12 @@
 #include "worker/control/local_worker.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "worker/control/parent_guard.h"
 
@@ -45,7 +48,8 @@ void AddFlags(FlagParser& flags, LocalWorkerOptions* options) {
 }
 
 int RunLocalWorker(const LocalWorkerOptions& options, const WorkerParts& parts, std::string build_id) {
-  SetUpLogging(options.log_format, "worker");
+  // Not its rank, which it learns when other threads log already. The server's lines name both.
+  SetUpLogging(options.log_format, absl::StrCat("worker[", getpid(), "]"));
   const absl::Status status = Run(options, parts, std::move(build_id));
   if (status.ok()) return EXIT_SUCCESS;
   LogError("worker ends", {{"cause", status.ToString()}});

@@ -44,7 +44,7 @@ v1::ConnectRequest HelloMessage(const WorkerOptions& options) {
   return message;
 }
 
-absl::StatusOr<v1::Configure> AwaitConfigure(ControlConnection& connection, absl::Duration timeout) {
+absl::StatusOr<v1::ConnectResponse> AwaitFirstMessage(ControlConnection& connection, absl::Duration timeout) {
   const Periodic watchdog(timeout, [&connection] { connection.Cancel(); });
   v1::ConnectResponse message;
   if (!connection.Read(&message)) {
@@ -52,11 +52,21 @@ absl::StatusOr<v1::Configure> AwaitConfigure(ControlConnection& connection, absl
     return absl::Status(status.ok() ? absl::StatusCode::kUnavailable : status.code(),
                         absl::StrCat("the server did not configure this worker: ", std::string(status.message())));
   }
-  if (!message.has_configure()) return absl::InternalError("the server's first message is not Configure");
-  if (DurationFrom(message.configure().heartbeat_interval()) <= absl::ZeroDuration()) {
+  return message;
+}
+
+absl::Status CheckConfigure(const v1::ConnectResponse& first) {
+  if (!first.has_configure()) return absl::InvalidArgumentError("the server's first message is not Configure");
+  if (DurationFrom(first.configure().heartbeat_interval()) <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError("Configure.heartbeat_interval must be > 0");
   }
-  return message.configure();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const v1::ConnectResponse& first,
+                                                               const WorkerParts& parts) {
+  RETURN_IF_ERROR(CheckConfigure(first));
+  return parts.make_communicator(first.configure());
 }
 
 // Tells the server why this worker leaves, and waits until it has heard.
@@ -143,13 +153,13 @@ class Session {
 absl::Status RunWorker(const WorkerOptions& options, const WorkerParts& parts) {
   ASSIGN_OR_RETURN(const auto connection, ControlConnection::Dial(options.control_address, options.dial_timeout));
   connection->Send(HelloMessage(options));
-  ASSIGN_OR_RETURN(const v1::Configure configure, AwaitConfigure(*connection, options.configure_timeout));
-  const absl::StatusOr<std::unique_ptr<Communicator>> communicator = parts.make_communicator(configure);
+  ASSIGN_OR_RETURN(const v1::ConnectResponse first, AwaitFirstMessage(*connection, options.configure_timeout));
+  const absl::StatusOr<std::unique_ptr<Communicator>> communicator = MakeCommunicator(first, parts);
   if (!communicator.ok()) {
     LeaveWith(communicator.status(), *connection);
     return communicator.status();
   }
-  return Session(configure, parts, *connection, **communicator).Run();
+  return Session(first.configure(), parts, *connection, **communicator).Run();
 }
 
 }  // namespace trireme::worker

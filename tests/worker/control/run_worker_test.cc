@@ -173,6 +173,24 @@ TEST_F(RunWorkerTest, ACommunicatorThatCannotBeMadeIsTold) {
   EXPECT_EQ(End().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(RunWorkerTest, AFirstMessageThatIsNotConfigureIsTold) {
+  Start(Succeed);
+  ASSERT_TRUE(host_.Next().has_hello());
+  host_.SendStep(1);
+  EXPECT_THAT(host_.Next().failure().message(), HasSubstr("not Configure"));
+  EXPECT_EQ(End().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(RunWorkerTest, AHeartbeatIntervalOfZeroIsTold) {
+  Start(Succeed);
+  ASSERT_TRUE(host_.Next().has_hello());
+  v1::ConnectResponse message;
+  message.mutable_configure();
+  host_.Send(message);
+  EXPECT_THAT(host_.Next().failure().message(), HasSubstr("heartbeat_interval must be > 0"));
+  EXPECT_EQ(End().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(RunWorkerTest, AServerThatLosesCountIsTold) {
   StartAndAwaitReady(Succeed);
   host_.SendStep(7);

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "sharding/plan/plan.h"
+#include "sharding/plan/module_pattern.h"
 
 namespace trireme::client {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "sharding/plan/plan.h"
 
 namespace trireme::sharding {
 namespace {

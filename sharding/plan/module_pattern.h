@@ -20,6 +20,9 @@ class ModulePattern {
   std::vector<std::string> components_;
 };
 
+// Replaces each path component that is only digits by `*`.
+std::string GeneralizeModuleName(std::string_view module);
+
 // The `count` of `candidates` that differ least from `name`, nearest first, for "did you mean".
 std::vector<std::string> NearestNames(std::string_view name, std::vector<std::string> candidates,
                                       std::size_t count);

@@ -20,9 +20,6 @@ struct Plan {
 // `base` with the rules of `overrides` over it, key by key.
 Plan MergePlans(Plan base, const Plan& overrides);
 
-// Replaces each path component that is only digits by `*`.
-std::string GeneralizeModuleName(std::string_view module);
-
 // The strategy of each module of one program. Immutable; may be used from any number of threads.
 class ResolvedPlan {
  public:

@@ -6,7 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "sharding/plan/plan.h"
+#include "sharding/plan/module_pattern.h"
 
 namespace trireme::sharding {
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sharding/plan/module_pattern.h"
 #include "sharding/program/program_builder.h"
 
 namespace trireme::sharding {

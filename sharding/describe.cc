@@ -1,6 +1,5 @@
 #include "sharding/describe.h"
 
-#include <optional>
 #include <set>
 
 namespace trireme::sharding {
@@ -8,31 +7,13 @@ namespace {
 
 using nlohmann::json;
 
-// The parameters of an op, in the order of its definition.
-std::vector<LocalParameterId> ParametersOf(const LocalOpKind& kind) {
-  if (const auto* embed = std::get_if<LocalEmbed>(&kind)) return {embed->table};
-  if (const auto* norm = std::get_if<LocalRmsNorm>(&kind)) return {norm->weight};
-  if (const auto* add_bias = std::get_if<LocalAddBias>(&kind)) return {add_bias->bias};
-  const auto* linear = std::get_if<LocalLinear>(&kind);
-  if (linear == nullptr) return {};
-  if (!linear->bias.has_value()) return {linear->weight};
-  return {linear->weight, *linear->bias};
-}
-
-std::optional<std::string> CollectiveName(const LocalOpKind& kind) {
-  if (std::holds_alternative<AllReduce>(kind)) return "all_reduce";
-  if (std::holds_alternative<AllGather>(kind)) return "all_gather";
-  if (std::holds_alternative<ReduceScatter>(kind)) return "reduce_scatter";
-  return std::nullopt;
-}
-
 class Describer {
  public:
   Describer(const CompiledProgram& program, ElementBytes bytes) : program_(program), bytes_(bytes) {}
 
   ProgramDescription Describe() && {
     for (const LocalOp& op : program_.ops) {
-      for (const LocalParameterId id : ParametersOf(op.kind)) AddParameter(op, id);
+      for (const UsedParameter& used : ParametersOf(op.kind)) AddParameter(op, used.id);
       if (const auto kind = CollectiveName(op.kind)) AddCollective(op, *kind);
     }
     for (const LocalKvGroup& group : program_.kv_groups) {

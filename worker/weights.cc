@@ -1,7 +1,6 @@
 #include "worker/weights.h"
 
 #include <utility>
-#include <variant>
 
 #include "base/check.h"
 #include "base/status_macros.h"
@@ -12,13 +11,11 @@ namespace {
 using sharding::DType;
 using sharding::LocalParameter;
 
-void AddUse(const sharding::LocalOpKind& kind, std::vector<ParameterUse>& uses) {
-  if (const auto* embed = std::get_if<sharding::LocalEmbed>(&kind)) uses[embed->table].as_table = true;
-  if (const auto* norm = std::get_if<sharding::LocalRmsNorm>(&kind)) uses[norm->weight].as_vector = true;
-  if (const auto* bias = std::get_if<sharding::LocalAddBias>(&kind)) uses[bias->bias].as_vector = true;
-  if (const auto* linear = std::get_if<sharding::LocalLinear>(&kind)) {
-    uses[linear->weight].as_weight = true;
-    if (linear->bias) uses[*linear->bias].as_vector = true;
+void Add(sharding::UsedAs as, ParameterUse& use) {
+  switch (as) {
+    case sharding::UsedAs::kTable: use.as_table = true; return;
+    case sharding::UsedAs::kWeight: use.as_weight = true; return;
+    case sharding::UsedAs::kVector: use.as_vector = true; return;
   }
 }
 
@@ -56,7 +53,9 @@ kernels::ElementType ElementTypeOf(DType dtype) {
 
 std::vector<ParameterUse> UsesOf(const sharding::CompiledProgram& program) {
   std::vector<ParameterUse> uses(program.parameters.size());
-  for (const sharding::LocalOp& op : program.ops) AddUse(op.kind, uses);
+  for (const sharding::LocalOp& op : program.ops) {
+    for (const sharding::UsedParameter& used : sharding::ParametersOf(op.kind)) Add(used.as, uses[used.id]);
+  }
   return uses;
 }
 

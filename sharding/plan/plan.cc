@@ -18,15 +18,10 @@ struct Rule {
   bool matched = false;
 };
 
-bool HasParameters(const Op& op) {
-  return std::holds_alternative<EmbedOp>(op.kind) || std::holds_alternative<LinearOp>(op.kind) ||
-         std::holds_alternative<RmsNormOp>(op.kind);
-}
-
 std::set<std::string> ModulesWithParameters(const Program& program) {
   std::set<std::string> modules;
   for (const Op& op : program.ops) {
-    if (HasParameters(op)) modules.insert(op.module);
+    if (HasParameters(op.kind)) modules.insert(op.module);
   }
   return modules;
 }

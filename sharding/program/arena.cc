@@ -8,12 +8,6 @@
 namespace trireme::sharding {
 namespace {
 
-bool MayWriteOverInput(const LocalOpKind& kind) {
-  return std::holds_alternative<AllReduce>(kind) || std::holds_alternative<LocalRope>(kind) ||
-         std::holds_alternative<LocalAddBias>(kind) || std::holds_alternative<ScaleOp>(kind) ||
-         std::holds_alternative<AddOp>(kind);
-}
-
 // Index of the last op that reads each value; its own op's for one that nobody reads.
 std::vector<std::size_t> LastUses(const CompiledProgram& program) {
   std::vector<std::size_t> last(program.values.size(), 0);

@@ -90,8 +90,26 @@ using LocalOpKind =
     std::variant<LocalEmbed, LocalLinear, LocalRmsNorm, LocalRope, LocalAttention, GatedActivationOp, AddOp,
                  ScaleOp, SelectRowsOp, LocalAddBias, AllReduce, AllGather, ReduceScatter, LocalSlice>;
 
-// True for the ops that wait for other ranks.
-bool IsCollective(const LocalOpKind& kind);
+// How an op uses a parameter.
+enum class UsedAs {
+  kTable,   // rows are picked
+  kWeight,  // of a product
+  kVector,  // a norm's weight, a bias
+};
+
+struct UsedParameter {
+  LocalParameterId id = 0;
+  UsedAs as = UsedAs::kTable;
+};
+
+// The parameters of an op, in the order of its definition.
+std::vector<UsedParameter> ParametersOf(const LocalOpKind& kind);
+
+// Whether the output may lie where an input of its size lies.
+bool MayWriteOverInput(const LocalOpKind& kind);
+
+// "all_reduce" and so on for the ops that wait for other ranks; empty for those that do not.
+std::optional<std::string> CollectiveName(const LocalOpKind& kind);
 
 struct LocalOp {
   std::string module;    // as Op::module; of the producer for a collective

@@ -82,6 +82,9 @@ struct SelectRowsOp {};
 using OpKind = std::variant<EmbedOp, LinearOp, RmsNormOp, RopeOp, AttentionOp, GatedActivationOp, AddOp,
                             ScaleOp, SelectRowsOp>;
 
+// Whether the op reads tensors of the checkpoint.
+bool HasParameters(const OpKind& kind);
+
 struct Op {
   // Dotted name, "model.layers.0.self_attn.q_proj"; empty where no module does it (a residual).
   std::string module;

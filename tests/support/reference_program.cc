@@ -170,7 +170,7 @@ class LockStep {
   Matrix Run() {
     for (std::size_t i = 0; i < first().ops.size(); ++i) {
       CheckSameOp(i);
-      if (IsCollective(first().ops[i].kind)) {
+      if (CollectiveName(first().ops[i].kind)) {
         RunCollective(i);
       } else {
         for (RankRun& rank : ranks_) rank.RunLocalOp(rank.program().ops[i]);

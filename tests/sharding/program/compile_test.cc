@@ -64,7 +64,7 @@ TEST(Compile, ReducesTwicePerLayerAndNotAtAllOnOneRank) {
   ASSERT_TRUE(sharded.ok()) << sharded.status();
   EXPECT_EQ(Count<AllReduce>(*sharded), 4);
   EXPECT_EQ(std::count_if(sharded->ops.begin(), sharded->ops.end(),
-                          [](const LocalOp& op) { return IsCollective(op.kind); }),
+                          [](const LocalOp& op) { return CollectiveName(op.kind).has_value(); }),
             4);
   const auto alone = Compile(model.program, model.Resolve(), {0, 1});
   ASSERT_TRUE(alone.ok()) << alone.status();

@@ -46,9 +46,11 @@ class DuplicateFinder {
   std::string duplicate_;
 };
 
-absl::StatusOr<Json> ParseObject(const std::string& text) {
+}  // namespace
+
+absl::StatusOr<Json> ParseJsonObject(std::string_view text) {
   // nlohmann's parser takes a zero byte for the end and would not look at what follows.
-  if (text.find('\0') != std::string::npos)
+  if (text.find('\0') != std::string_view::npos)
     return absl::InvalidArgumentError("not valid JSON: it has a zero byte");
   DuplicateFinder finder;
   Json parsed;
@@ -67,8 +69,6 @@ absl::StatusOr<Json> ParseObject(const std::string& text) {
   return parsed;
 }
 
-}  // namespace
-
 absl::StatusOr<Json> ReadJsonObject(const std::filesystem::path& path, std::int64_t max_bytes,
                                     std::int64_t& bytes_read) {
   ASSIGN_OR_RETURN(const auto file, FileBytes::Open(path));
@@ -79,7 +79,7 @@ absl::StatusOr<Json> ReadJsonObject(const std::filesystem::path& path, std::int6
   std::string text(static_cast<std::size_t>(file->size()), '\0');
   RETURN_IF_ERROR(file->ReadAt(0, std::as_writable_bytes(std::span(text))));
   bytes_read += file->bytes_read();
-  absl::StatusOr<Json> parsed = ParseObject(text);
+  absl::StatusOr<Json> parsed = ParseJsonObject(text);
   if (!parsed.ok())
     return absl::InvalidArgumentError(absl::StrCat(file->name(), ": ", parsed.status().message()));
   return parsed;

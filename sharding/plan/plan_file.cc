@@ -1,40 +1,19 @@
 #include "sharding/plan/plan_file.h"
 
-#include <fstream>
+#include <cstdint>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <set>
-#include <sstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "sharding/checkpoint/json_file.h"
 
 namespace trireme::sharding {
 namespace {
 
 using nlohmann::json;
 
-// nlohmann keeps the last of two equal keys; which of two rules is meant is not ours to guess.
-struct ParsedJson {
-  json value;
-  std::optional<std::string> repeated_key;
-};
-
-ParsedJson ParseNotingRepeatedKeys(std::string_view text) {
-  ParsedJson parsed;
-  std::vector<std::set<std::string>> open_objects;
-  const auto note = [&](int, json::parse_event_t event, json& element) {
-    if (event == json::parse_event_t::object_start) open_objects.emplace_back();
-    if (event == json::parse_event_t::object_end) open_objects.pop_back();
-    if (event == json::parse_event_t::key && !open_objects.back().insert(element.get<std::string>()).second) {
-      parsed.repeated_key = element.get<std::string>();
-    }
-    return true;
-  };
-  parsed.value = json::parse(text.begin(), text.end(), note, /*allow_exceptions=*/false);
-  return parsed;
-}
+constexpr std::int64_t kMaxPlanBytes = std::int64_t{1} << 20;
 
 absl::StatusOr<std::string> StrategyNameOf(const std::string& key, const json& rule) {
   if (rule.is_string()) return rule.get<std::string>();
@@ -53,35 +32,33 @@ absl::StatusOr<std::string> StrategyNameOf(const std::string& key, const json& r
   return rule["style"].get<std::string>();
 }
 
-}  // namespace
-
-absl::StatusOr<Plan> ParsePlan(std::string_view json_text) {
-  const ParsedJson parsed = ParseNotingRepeatedKeys(json_text);
-  if (!parsed.value.is_object()) {
-    return absl::InvalidArgumentError("a plan is a JSON object {\"module pattern\": \"strategy\", ...}");
-  }
-  if (parsed.repeated_key.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("plan rule \"", *parsed.repeated_key, "\" is given twice"));
-  }
+absl::StatusOr<Plan> PlanFrom(const json& rules) {
   Plan plan;
-  for (const auto& [key, rule] : parsed.value.items()) {
+  for (const auto& [key, rule] : rules.items()) {
     ASSIGN_OR_RETURN(plan.rules[key], StrategyNameOf(key, rule));
   }
   return plan;
 }
 
-absl::StatusOr<Plan> ReadPlanFile(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return absl::NotFoundError(absl::StrCat(path.string(), ": no such plan file, or it cannot be read"));
-  std::ostringstream text;
-  text << file.rdbuf();
-  absl::StatusOr<Plan> plan = ParsePlan(text.str());
-  if (!plan.ok()) {
-    return absl::Status(plan.status().code(),
-                        absl::StrCat(path.string(), ": ", std::string(plan.status().message())));
+absl::Status Within(std::string_view what, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(std::string(what), ": ", std::string(status.message())));
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> ParsePlan(std::string_view json_text) {
+  const absl::StatusOr<json> rules = ParseJsonObject(json_text);
+  if (!rules.ok()) {
+    return Within("a plan is a JSON object {\"module pattern\": \"strategy\", ...}", rules.status());
   }
+  return PlanFrom(*rules);
+}
+
+absl::StatusOr<Plan> ReadPlanFile(const std::filesystem::path& path) {
+  std::int64_t bytes_read = 0;
+  ASSIGN_OR_RETURN(const json rules, ReadJsonObject(path, kMaxPlanBytes, bytes_read));
+  absl::StatusOr<Plan> plan = PlanFrom(rules);
+  if (!plan.ok()) return Within(path.string(), plan.status());
   return plan;
 }
 

@@ -12,7 +12,7 @@ namespace trireme::sharding {
 // name} is the same as the name; its other options (input_layout, blocks, …) are refused by name.
 absl::StatusOr<Plan> ParsePlan(std::string_view json_text);
 
-// Reads a plan file. NotFound: no such file; other errors as ParsePlan, with the path.
+// Reads a plan file of at most a MiB. NotFound: no such file; other errors as ParsePlan, with the path.
 absl::StatusOr<Plan> ReadPlanFile(const std::filesystem::path& path);
 
 }  // namespace trireme::sharding

@@ -2,6 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
 
 namespace trireme::sharding {
 namespace {
@@ -37,7 +42,23 @@ TEST(ParsePlan, RefusesWhatIsNoPlan) {
 
 TEST(ParsePlan, RefusesARuleThatIsGivenTwice) {
   EXPECT_THAT(Refusal(R"({"lm_head": "colwise", "lm_head": "rowwise"})"),
-              HasSubstr("lm_head\" is given twice"));
+              HasSubstr("key \"lm_head\" comes twice"));
+  EXPECT_THAT(Refusal(R"({"lm_head": {"style": "colwise", "style": "rowwise"}})"),
+              HasSubstr("key \"style\" comes twice"));
+}
+
+TEST(ParsePlan, SaysWhereItIsNoJson) { EXPECT_THAT(Refusal("{\"a\": \"b\",\n]"), HasSubstr("line 2, column 1")); }
+
+TEST(ReadPlanFile, ReadsARuleAndNamesTheFileInErrors) {
+  const std::filesystem::path path =
+      std::filesystem::path(testing::TempDir()) / ("plan_file_test" + std::to_string(getpid()) + ".json");
+  std::ofstream(path) << R"({"lm_head": "colwise"})";
+  EXPECT_EQ(ReadPlanFile(path)->rules.at("lm_head"), "colwise");
+  for (const std::string& text : {std::string("{"), std::string(R"({"lm_head": 3})"), std::string(2 << 20, ' ')}) {
+    std::ofstream(path) << text;
+    EXPECT_THAT(std::string(ReadPlanFile(path).status().message()), HasSubstr(path.string())) << text.size();
+  }
+  std::filesystem::remove(path);
 }
 
 TEST(ReadPlanFile, NamesAMissingFile) {

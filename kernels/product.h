@@ -18,7 +18,6 @@
 #pragma once
 #include <cstdint>
 #include <memory>
-#include <string_view>
 
 #include "kernels/cpu/aligned_buffer.h"
 #include "kernels/cpu/thread_pool.h"
@@ -45,7 +44,6 @@ class ProductBackend {
                         ThreadPool& pool) const = 0;
   virtual ElementType x_type() const = 0;
   virtual std::int64_t size_bytes() const = 0;
-  virtual std::string_view implementation() const = 0;
 };
 
 }  // namespace internal
@@ -64,9 +62,6 @@ class PackedWeight {
 
   // What it holds, padding included.
   std::int64_t size_bytes() const { return backend_->size_bytes(); }
-
-  // How the product is carried out ("own:avx512", "brg:avx512_core_amx_bf16"), for a log line.
-  std::string_view implementation() const { return backend_->implementation(); }
 
  private:
   friend class Multiplier;

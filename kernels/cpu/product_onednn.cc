@@ -9,7 +9,6 @@
 #include <array>
 #include <bit>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "base/check.h"
@@ -145,7 +144,6 @@ class OneDnnProduct final : public ProductBackend {
 
   ElementType x_type() const override { return ElementType::kBfloat16; }
   std::int64_t size_bytes() const override { return static_cast<std::int64_t>(packed_bytes_); }
-  std::string_view implementation() const override { return implementation_; }
 
  private:
   struct Slice {
@@ -165,7 +163,6 @@ class OneDnnProduct final : public ProductBackend {
       const memory::desc weights = i == 0 ? AnyLayout(k_, columns) : products[0].description.weights_desc();
       products.emplace_back(RowPiece{rows, rows}, columns, k_, n_, weights);
     }
-    implementation_ = products.back().description.impl_info_str();
   }
 
   const SliceProduct& ProductOf(RowPiece piece, std::int64_t columns) const {
@@ -209,7 +206,6 @@ class OneDnnProduct final : public ProductBackend {
   std::vector<Slice> slices_;
   AlignedBuffer packed_;
   std::size_t packed_bytes_ = 0;
-  std::string implementation_;
 };
 
 }  // namespace

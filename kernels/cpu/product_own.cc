@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <string_view>
 #include <utility>
 
 #include "kernels/cpu/product_backends.h"
@@ -173,7 +172,6 @@ class OwnProduct final : public ProductBackend {
 
   ElementType x_type() const override { return ElementType::kFloat32; }
   std::int64_t size_bytes() const override { return static_cast<std::int64_t>(packed_.size_bytes()); }
-  std::string_view implementation() const override { return "own"; }
 
  private:
   static constexpr std::int64_t kMinPieceElements = 16384;

@@ -98,7 +98,7 @@ DType ChooseDType(DTypeChoice choice) {
     case DTypeChoice::kBFloat16:
       return DType::kBF16;
     case DTypeChoice::kAuto:
-      return CpuHasBFloat16Products() ? DType::kBF16 : DType::kF32;
+      return PrefersBfloat16() ? DType::kBF16 : DType::kF32;
   }
   return DType::kF32;
 }

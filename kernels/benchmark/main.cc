@@ -11,10 +11,9 @@
 #include <numeric>
 #include <vector>
 
+#include "base/cpu.h"
 #include "kernels/attention.h"
 #include "kernels/benchmark/onednn_peer.h"
-#include "kernels/cpu/cpu_features.h"
-#include "kernels/cpu/usable_cpus.h"
 #include "kernels/product.h"
 #include "kernels/sampling.h"
 
@@ -203,5 +202,5 @@ void Run(int threads) {
 }  // namespace trireme::kernels::cpu
 
 int main(int argc, char** argv) {
-  trireme::kernels::cpu::Run(argc > 1 ? std::atoi(argv[1]) : trireme::kernels::cpu::UsableCpus());
+  trireme::kernels::cpu::Run(argc > 1 ? std::atoi(argv[1]) : trireme::UsableCpus());
 }

@@ -1,7 +1,7 @@
 #include "kernels/product.h"
 
 #include "base/check.h"
-#include "kernels/cpu/cpu_features.h"
+#include "base/cpu.h"
 #include "kernels/cpu/grain.h"
 #include "kernels/cpu/product_backends.h"
 #include "kernels/cpu/round_to_bfloat16.h"

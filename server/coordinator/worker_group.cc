@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/cpu.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "server/coordinator/control_host.h"
-#include "server/coordinator/cpu_count.h"
 #include "server/coordinator/generation.h"
 #include "server/coordinator/mailbox.h"
 #include "server/coordinator/monotonic_clock.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "kernels/cpu/cpu_features.h"
+#include "base/cpu.h"
 #include "tests/support/kernel_oracles.h"
 
 namespace trireme::kernels::cpu {

@@ -1,13 +1,14 @@
-#include "kernels/cpu/usable_cpus.h"
+#include "base/cpu.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
+#include <filesystem>
 #include <fstream>
+#include <string>
 #include <thread>
 
-#include "kernels/cpu/cpu_features.h"
-
-namespace trireme::kernels::cpu {
+namespace trireme {
 namespace {
 
 class CgroupTest : public testing::Test {
@@ -93,4 +94,4 @@ TEST(CpuFeaturesTest, AgreesWithLinux) {
 }
 
 }  // namespace
-}  // namespace trireme::kernels::cpu
+}  // namespace trireme

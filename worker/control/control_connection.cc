@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/logging.h"
 
 namespace trireme::worker {
 namespace {
@@ -21,7 +22,8 @@ absl::Status ToAbsl(const grpc::Status& status) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ControlConnection>> ControlConnection::Dial(const std::string& address,
-                                                                          absl::Duration timeout) {
+                                                                          absl::Duration timeout,
+                                                                          absl::Duration write_timeout) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kUnlimited);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
@@ -31,11 +33,14 @@ absl::StatusOr<std::unique_ptr<ControlConnection>> ControlConnection::Dial(const
     return absl::DeadlineExceededError(
         absl::StrCat("no server answered at ", address, " within ", absl::FormatDuration(timeout)));
   }
-  return std::unique_ptr<ControlConnection>(new ControlConnection(channel));
+  return std::unique_ptr<ControlConnection>(new ControlConnection(channel, write_timeout));
 }
 
-ControlConnection::ControlConnection(const std::shared_ptr<grpc::Channel>& channel)
-    : stub_(v1::WorkerControlService::NewStub(channel)), stream_(stub_->Connect(&context_)) {}
+ControlConnection::ControlConnection(const std::shared_ptr<grpc::Channel>& channel, absl::Duration write_timeout)
+    : stub_(v1::WorkerControlService::NewStub(channel)),
+      stream_(stub_->Connect(&context_)),
+      write_timeout_(write_timeout),
+      watchdog_(write_timeout / 4, [this] { CancelLongWrite(); }) {}
 
 ControlConnection::~ControlConnection() {
   if (is_finished_) return;
@@ -47,7 +52,18 @@ ControlConnection::~ControlConnection() {
 
 void ControlConnection::Send(const v1::ConnectRequest& message) {
   MutexLock lock(write_mutex_);
-  if (!is_closed_ && !stream_->Write(message)) is_closed_ = true;
+  if (is_closed_) return;
+  write_begun_ = Clock::now();
+  if (!stream_->Write(message)) is_closed_ = true;
+  write_begun_ = Clock::time_point();
+}
+
+// Without the mutex, which the write holds.
+void ControlConnection::CancelLongWrite() {
+  const Clock::time_point begun = write_begun_;
+  if (begun == Clock::time_point() || absl::FromChrono(Clock::now() - begun) <= write_timeout_) return;
+  LogError("the server does not read; breaking the control stream", {{"timeout", absl::FormatDuration(write_timeout_)}});
+  Cancel();
 }
 
 void ControlConnection::CloseWrites() {

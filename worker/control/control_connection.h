@@ -2,6 +2,8 @@
 #pragma once
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -9,16 +11,23 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "trireme/worker/v1/control.grpc.pb.h"
+#include "worker/control/periodic.h"
 #include "worker/control/step_loop.h"
 
 namespace trireme::worker {
 
+// How long a message may wait for a server that does not read. A server that is well reads at once: it puts what comes
+// into a mailbox.
+inline constexpr absl::Duration kWriteTimeout = absl::Seconds(10);
+
 // One thread reads; any may send. gRPC's synchronous interface: a call to Send waits until the message is on its way,
-// which takes microseconds unless the server does not read.
+// which takes microseconds unless the server does not read. After `write_timeout` the stream is broken, as by Cancel:
+// else the step's thread, and behind it heartbeats and the goodbye, would wait for ever.
 class ControlConnection : public MessageSink {
  public:
   // `address`: "unix:/path". DEADLINE_EXCEEDED where nobody answers in time.
-  static absl::StatusOr<std::unique_ptr<ControlConnection>> Dial(const std::string& address, absl::Duration timeout);
+  static absl::StatusOr<std::unique_ptr<ControlConnection>> Dial(const std::string& address, absl::Duration timeout,
+                                                                 absl::Duration write_timeout = kWriteTimeout);
 
   // Ends the stream if it has not ended.
   ~ControlConnection() override;
@@ -36,7 +45,10 @@ class ControlConnection : public MessageSink {
   void Cancel() { context_.TryCancel(); }
 
  private:
-  explicit ControlConnection(const std::shared_ptr<grpc::Channel>& channel);
+  using Clock = std::chrono::steady_clock;
+
+  ControlConnection(const std::shared_ptr<grpc::Channel>& channel, absl::Duration write_timeout);
+  void CancelLongWrite();
 
   grpc::ClientContext context_;
   const std::unique_ptr<v1::WorkerControlService::Stub> stub_;
@@ -44,6 +56,9 @@ class ControlConnection : public MessageSink {
   bool is_finished_ = false;  // used by the reading thread
   Mutex write_mutex_;
   bool is_closed_ ABSL_GUARDED_BY(write_mutex_) = false;
+  const absl::Duration write_timeout_;
+  std::atomic<Clock::time_point> write_begun_ = Clock::time_point();  // that is, never, while no message is written
+  Periodic watchdog_;  // last: uses all of the above
 };
 
 }  // namespace trireme::worker

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
+#include <string>
 
+#include "absl/time/clock.h"
 #include "base/check.h"
 #include "tests/worker/control/recording_host.h"
 
@@ -41,6 +44,49 @@ TEST_F(ControlConnectionTest, CancelEndsARead) {
   v1::ConnectResponse message;
   EXPECT_FALSE(connection_->Read(&message));
   EXPECT_EQ(connection_->Finish().code(), absl::StatusCode::kCancelled);
+}
+
+// A server that accepts the stream and reads nothing of it.
+class DeafServer : public v1::WorkerControlService::Service {
+ public:
+  DeafServer() {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    CHECK(server_ != nullptr);
+    address_ = "127.0.0.1:" + std::to_string(port);
+  }
+  ~DeafServer() override { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  const std::string& address() const { return address_; }
+
+  grpc::Status Connect(grpc::ServerContext* context,
+                       grpc::ServerReaderWriter<v1::ConnectResponse, v1::ConnectRequest>*) override {
+    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    while (!context->IsCancelled() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(10));
+    return grpc::Status::CANCELLED;
+  }
+
+ private:
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+};
+
+TEST(ControlConnection, BreaksTheStreamIfTheServerDoesNotRead) {
+  DeafServer server;
+  const auto connection = ControlConnection::Dial(server.address(), absl::Seconds(10), absl::Milliseconds(200));
+  ASSERT_TRUE(connection.ok()) << connection.status();
+  v1::ConnectRequest message;
+  message.mutable_failure()->set_message(std::string(1 << 20, 'x'));
+  const absl::Time begun = absl::Now();
+  for (int i = 0; i < 32; ++i) (*connection)->Send(message);  // more than all windows on the way hold
+  EXPECT_GE(absl::Now() - begun, absl::Milliseconds(200)) << "no message had to wait";
+  EXPECT_LT(absl::Now() - begun, absl::Seconds(10));
+  v1::ConnectResponse dropped;
+  EXPECT_FALSE((*connection)->Read(&dropped));
+  EXPECT_EQ((*connection)->Finish().code(), absl::StatusCode::kCancelled);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
-#include "kernels/cpu/usable_cpus.h"
+#include "base/cpu.h"
 
 namespace trireme::worker {
 namespace {
@@ -83,7 +83,7 @@ std::string ToString(const Collective& collective) {
 }
 
 absl::Duration SpinThatSuits(int world, int threads_per_rank) {
-  const bool fits = world * threads_per_rank <= kernels::cpu::UsableCpus();
+  const bool fits = world * threads_per_rank <= UsableCpus();
   return fits ? absl::Microseconds(200) : absl::ZeroDuration();
 }
 

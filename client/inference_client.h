@@ -79,7 +79,8 @@ class InferenceClient {
   absl::StatusOr<v1::GetLoadsResponse> GetLoads(const CallOptions& call);
 
   // grpc.health.v1, never retried. `service` empty: the server as a whole.
-  absl::StatusOr<grpc::health::v1::HealthCheckResponse> CheckHealth(const std::string& service, const CallOptions& call);
+  absl::StatusOr<grpc::health::v1::HealthCheckResponse> CheckHealth(const std::string& service,
+                                                                    const CallOptions& call);
   // Calls `on_change` with the status at once, and with each change, until the call ends.
   absl::Status WatchHealth(const std::string& service, const CallOptions& call,
                            const std::function<void(const grpc::health::v1::HealthCheckResponse&)>& on_change);

@@ -1,5 +1,5 @@
-// The engine: takes requests, runs steps on the worker group, gives out tokens. Its loop has five verbs: receive, admit,
-// schedule, send, stream.
+// The engine: takes requests, runs steps on the worker group, gives out tokens. Its loop has five verbs: receive,
+// admit, schedule, send, stream.
 //
 // Threads: one of its own runs the loop and calls observers and statistics. Public methods may be called from any
 // thread; they put an event into the loop's inbox and return.
@@ -70,8 +70,8 @@ class Engine final : public StepListener {
 
   // Queues the request. OK: the observer will get exactly one OnFinish or OnError. Else it is never called.
   // UNAVAILABLE: no group is up, or draining. ALREADY_EXISTS: a request of this id is alive. RESOURCE_EXHAUSTED: its
-  // prompt could never fit in the KV cache (says both sizes), or the queue is full. INVALID_ARGUMENT: prompt empty or too
-  // long for max_model_len, or max_tokens is 0.
+  // prompt could never fit in the KV cache (says both sizes), or the queue is full (IsRetryable tells which).
+  // INVALID_ARGUMENT: prompt empty or too long for max_model_len, or max_tokens is 0.
   absl::Status Submit(Request request, std::shared_ptr<RequestObserver> observer);
 
   // Ends the request with CANCELLED (the client has gone), if it is alive and `observer` is its own: so a late Cancel

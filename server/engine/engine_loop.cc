@@ -127,8 +127,9 @@ void EngineLoop::EndExpired() {
   const absl::Time now = absl::Now();
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     const Sequence& sequence = *Find(deadlines_.begin()->second);
-    Fail(sequence.key, absl::DeadlineExceededError(absl::StrCat("the deadline passed after ", sequence.num_generated(),
-                                                                " of at most ", sequence.stopping.max_tokens, " tokens")));
+    Fail(sequence.key, absl::DeadlineExceededError(
+                           absl::StrCat("the deadline passed after ", sequence.num_generated(), " of at most ",
+                                        sequence.stopping.max_tokens, " tokens")));
   }
 }
 
@@ -158,7 +159,9 @@ Snapshot EngineLoop::TakeSnapshot() const {
 
 // Carries a decision out and sends it as a step.
 void EngineLoop::Carry(const Decision& decision) {
-  StepCommand command{.generation = group_->generation(), .number = ++last_step_, .releases = {}, .admissions = {}, .items = {}};
+  StepCommand command;
+  command.generation = group_->generation();
+  command.number = ++last_step_;
   StepInFlight step{.number = command.number, .sampling = {}};
   for (const std::uint64_t key : decision.preempt) Preempt(key);
   for (const std::uint64_t key : decision.admit) command.admissions.push_back(Admit(key));
@@ -210,8 +213,9 @@ void EngineLoop::Deliver(const Sampling& sampled, const SlotTokens* tokens, std:
   const auto found = running_.find(sampled.key);
   if (found == running_.end() || found->second.place->epoch != sampled.epoch) return;
   if (tokens == nullptr || tokens->epoch != sampled.epoch || tokens->tokens.size() != 1) {
-    Fail(sampled.key, absl::InternalError(absl::StrCat("the workers' result of step ", step, " has not one token of slot ",
-                                                       sampled.slot, ", epoch ", sampled.epoch)));
+    Fail(sampled.key, absl::InternalError(absl::StrCat("the workers' result of step ", step,
+                                                       " has not one token of slot ", sampled.slot, ", epoch ",
+                                                       sampled.epoch)));
     return;
   }
   --found->second.num_sampling;
@@ -240,7 +244,9 @@ void EngineLoop::Finish(std::uint64_t key, FinishReason reason) {
                         .timings = {.first_scheduled = sequence.first_scheduled,
                                     .first_token = sequence.first_token,
                                     .finished = sequence.Age()}};
-  if (reason == FinishReason::kEos || reason == FinishReason::kStop) finish.matched_stop_token_id = sequence.tokens.back();
+  if (reason == FinishReason::kEos || reason == FinishReason::kStop) {
+    finish.matched_stop_token_id = sequence.tokens.back();
+  }
   sequence.observer->OnFinish(finish);
 }
 

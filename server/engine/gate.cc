@@ -13,9 +13,9 @@ namespace {
 absl::Status CheckRequest(const Request& request, const EngineOptions& options) {
   if (request.prompt.empty()) return absl::InvalidArgumentError("the prompt has no tokens; expected at least 1");
   if (request.prompt.size() >= options.max_model_len) {
-    return absl::InvalidArgumentError(absl::StrCat("the prompt has ", request.prompt.size(),
-                                                   " tokens; the model's context of ", options.max_model_len,
-                                                   " takes at most ", options.max_model_len - 1, " and one to generate"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the prompt has ", request.prompt.size(), " tokens; the model's context of ",
+                     options.max_model_len, " takes at most ", options.max_model_len - 1, " and one to generate"));
   }
   if (request.stopping.max_tokens == 0) return absl::InvalidArgumentError("max_tokens is 0; expected at least 1");
   return absl::OkStatus();

@@ -1,6 +1,6 @@
 // Where callers' threads meet the engine's: what callers are told at once (who is alive, whether the group is up), and
-// the inbox of events for the loop. Whatever changes the one and adds to the other does both under one lock, so the loop
-// sees events in the order in which callers were answered.
+// the inbox of events for the loop. Whatever changes the one and adds to the other does both under one lock, so the
+// loop sees events in the order in which callers were answered.
 #pragma once
 #include <chrono>
 #include <cstdint>

@@ -69,8 +69,8 @@ struct Finish {
   RequestTimings timings;
 };
 
-// Where a request's tokens go. Called on the engine's thread, in order, never after OnFinish or OnError; must not block.
-// May be called before Submit has returned. It may call the engine's methods, Stop and the destructor aside.
+// Where a request's tokens go. Called on the engine's thread, in order, never after OnFinish or OnError; must not
+// block. May be called before Submit has returned. It may call the engine's methods, Stop and the destructor aside.
 class RequestObserver {
  public:
   virtual ~RequestObserver() = default;

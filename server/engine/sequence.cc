@@ -18,7 +18,8 @@ Sequence::Sequence(SubmitEvent event)
 
 SequenceView Sequence::View(std::uint32_t length_limit) const {
   // Nothing is computed from the last token that it may have.
-  const std::uint64_t most = std::min<std::uint64_t>(length_limit, std::uint64_t{num_prompt_tokens} + stopping.max_tokens);
+  const std::uint64_t wanted = std::uint64_t{num_prompt_tokens} + stopping.max_tokens;
+  const std::uint64_t most = std::min<std::uint64_t>(length_limit, wanted);
   const std::uint64_t sampled = tokens.size() + num_sampling;
   return {.key = key,
           .num_tokens = static_cast<std::uint32_t>(std::min(sampled, most - 1)),

@@ -19,8 +19,8 @@ struct Admission {
   SamplingParams sampling;
 };
 
-// The next `num_tokens` tokens of a slot. If the slot's last token (given by Admission, or sampled since) is among them,
-// one token is sampled and becomes the slot's last.
+// The next `num_tokens` tokens of a slot. If the slot's last token (given by Admission, or sampled since) is among
+// them, one token is sampled and becomes the slot's last.
 struct StepItem {
   std::uint32_t slot = 0;
   std::uint32_t num_tokens = 0;                        // > 0

@@ -313,7 +313,8 @@ TEST(Plan, RefusesWrongUseAndMissingModels) {
   EXPECT_EQ(missing.exit_status, kExitFailed);
   EXPECT_THAT(missing.err, HasSubstr("/no/such/model"));
   EXPECT_EQ(nlohmann::json::parse(missing.out)["fits"], false);
-  EXPECT_EQ(RunLine({"plan", "--model", kLlama, "--tp-degree", "2", "--plan", "/no/such/plan"}).exit_status, kExitFailed);
+  EXPECT_EQ(RunLine({"plan", "--model", kLlama, "--tp-degree", "2", "--plan", "/no/such/plan"}).exit_status,
+            kExitFailed);
 }
 
 }  // namespace

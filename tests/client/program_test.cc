@@ -50,7 +50,9 @@ class Program {
     close(err_);
   }
 
-  void Write(const std::string& text) { CHECK_EQ(write(in_, text.data(), text.size()), static_cast<ssize_t>(text.size())); }
+  void Write(const std::string& text) {
+    CHECK_EQ(write(in_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
   void CloseInput() {
     if (in_ >= 0) close(in_);
     in_ = -1;

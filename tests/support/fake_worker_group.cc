@@ -114,7 +114,9 @@ void FakeWorkerGroup::Send(const StepCommand& command) {
 void FakeWorkerGroup::Run() {
   MutexLock lock(mutex_);
   while (true) {
-    while (!is_shut_down_ && (steps_.empty() || steps_until_pause_ == 0)) changed_.WaitUntil(mutex_, absl::InfiniteFuture());
+    while (!is_shut_down_ && (steps_.empty() || steps_until_pause_ == 0)) {
+      changed_.WaitUntil(mutex_, absl::InfiniteFuture());
+    }
     if (is_shut_down_) return;
     if (options_.step_time > absl::ZeroDuration()) {
       const std::uint64_t generation = generation_;
@@ -182,8 +184,9 @@ void FakeWorkerGroup::AddBlocks(const StepItem& item) {
 }
 
 std::uint64_t& FakeWorkerGroup::KvCell(std::size_t group, const Slot& slot, std::uint32_t position) {
-  const std::uint32_t block = slot.block_tables[group].at(position / options_.limits.kv_block_tokens);
-  return kv_[group].at(std::size_t{block} * options_.limits.kv_block_tokens + position % options_.limits.kv_block_tokens);
+  const std::uint32_t block_tokens = options_.limits.kv_block_tokens;
+  const std::uint32_t block = slot.block_tables[group].at(position / block_tokens);
+  return kv_[group].at(std::size_t{block} * block_tokens + position % block_tokens);
 }
 
 // Writes the hash of each token's prefix into its cell, and reads all cells before it as attention would.

@@ -1,5 +1,5 @@
-// A worker group without workers, for tests of the engine and of what lies above it. It carries out steps on a thread of
-// its own, with a model whose next token is a hash of all tokens before it, and it checks each step as strictly as
+// A worker group without workers, for tests of the engine and of what lies above it. It carries out steps on a thread
+// of its own, with a model whose next token is a hash of all tokens before it, and it checks each step as strictly as
 // workers would have to: slots, epochs, token counts, block tables. Its "KV cache" really lies in the blocks that the
 // engine gives out, so that a block given to two sequences shows. Whatever is wrong is a test failure.
 #pragma once

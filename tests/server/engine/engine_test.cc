@@ -437,7 +437,8 @@ TEST(Engine, MayBeDestroyedBeforeItWasStarted) { Engine engine(SmallEngine(), nu
 // Submits the next request of a chain when one ends, on the engine's thread.
 class Chain final : public RequestObserver, public std::enable_shared_from_this<Chain> {
  public:
-  Chain(Engine* engine, int left, std::shared_ptr<Recorder> last) : engine_(*engine), left_(left), last_(std::move(last)) {}
+  Chain(Engine* engine, int left, std::shared_ptr<Recorder> last)
+      : engine_(*engine), left_(left), last_(std::move(last)) {}
   void OnTokens(std::span<const GeneratedToken>) override {}
   void OnFinish(const Finish&) override {
     const bool is_last = left_ == 0;
@@ -486,7 +487,8 @@ TEST(EngineOptions, AreValidatedByName) {
   EXPECT_THAT(message([](EngineOptions& o) { o.limits.kv_block_tokens = 0; }), HasSubstr("kv_block_tokens"));
   EXPECT_THAT(message([](EngineOptions& o) { o.max_steps_in_flight = 0; }), HasSubstr("max_steps_in_flight"));
   EXPECT_THAT(message([](EngineOptions& o) { o.max_waiting_requests = 0; }), HasSubstr("max_waiting_requests"));
-  EXPECT_THAT(message([](EngineOptions& o) { o.max_model_len = 1; }), HasSubstr("max_model_len is 1; expected at least 2"));
+  EXPECT_THAT(message([](EngineOptions& o) { o.max_model_len = 1; }),
+              HasSubstr("max_model_len is 1; expected at least 2"));
   EXPECT_THAT(message([](EngineOptions& o) { o.limits.max_num_batched_tokens = 3; }),
               HasSubstr("max_num_batched_tokens is 3; expected at least max_num_seqs (4)"));
 }

@@ -17,6 +17,11 @@ class MetricsServer {
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
       const std::string& address, std::vector<std::shared_ptr<prometheus::Collectable>> collectables);
 
+  // Closes the port, at once where loopback reaches it, else within two seconds.
+  ~MetricsServer();
+  MetricsServer(const MetricsServer&) = delete;
+  MetricsServer& operator=(const MetricsServer&) = delete;
+
   int port() const { return port_; }
 
  private:
@@ -24,7 +29,7 @@ class MetricsServer {
                 std::unique_ptr<prometheus::Exposer> exposer);
 
   const std::vector<std::shared_ptr<prometheus::Collectable>> collectables_;  // the exposer holds weak ones
-  const std::unique_ptr<prometheus::Exposer> exposer_;
+  std::unique_ptr<prometheus::Exposer> exposer_;
   const int port_;
 };
 

@@ -114,7 +114,9 @@ void FrontEnd::BeginDrain() {
 
 void FrontEnd::FinishDrain() {
   engine_.Stop();
-  rpc_server_->Shutdown(absl::Now() + kCallGrace);
+  // gRPC's own shutdown would also wait for clients to close their connections, which some do only seconds later.
+  service_.WaitUntilNoneIsOpen(absl::Now() + kCallGrace);
+  rpc_server_->Shutdown(absl::Now());
   if (const absl::Status drained = group_.Drain(absl::Now() + kWorkerGrace); !drained.ok()) {
     LogWarning("workers did not leave by themselves", {{"cause", drained.message()}});
   }

@@ -48,7 +48,9 @@ GenerateCall* GenerateCall::Start(const CallEnvironment& environment, const grpc
 }
 
 GenerateCall::GenerateCall(const CallEnvironment& environment, absl::Time deadline, grpc::ByteBuffer request)
-    : environment_(environment), deadline_(deadline), request_(std::move(request)) {}
+    : environment_(environment), deadline_(deadline), request_(std::move(request)) {
+  environment_.open_calls->Enter();
+}
 
 void GenerateCall::Begin() {
   absl::StatusOr<ValidatedGenerate> validated = ReadRequest(environment_, request_);
@@ -155,7 +157,10 @@ void GenerateCall::OnCancel() {
                  : absl::CancelledError("cancelled by the client"));
 }
 
-void GenerateCall::OnDone() { self_.reset(); }
+void GenerateCall::OnDone() {
+  environment_.open_calls->Leave();
+  self_.reset();
+}
 
 void GenerateCall::WriteNext() {
   if (is_writing_ || is_finished_) return;

@@ -11,6 +11,7 @@
 #include "server/engine/engine.h"
 #include "server/service/generation_output.h"
 #include "server/service/limits.h"
+#include "server/service/open_calls.h"
 #include "server/service/served_model.h"
 #include "server/service/service_statistics.h"
 #include "server/service/validate_generate.h"
@@ -25,6 +26,7 @@ struct CallEnvironment {
   Engine* engine = nullptr;
   WorkQueue* text_queue = nullptr;
   ServiceStatistics* statistics = nullptr;
+  OpenCalls* open_calls = nullptr;
 };
 
 // Tokens that come while a write is outstanding are merged into the next chunk, up to a bound; so neither the engine

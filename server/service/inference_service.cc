@@ -24,7 +24,8 @@ InferenceService::InferenceService(InferenceServiceOptions options)
                    .limits = options_.limits,
                    .engine = options_.engine,
                    .text_queue = &text_queue_,
-                   .statistics = options_.statistics} {}
+                   .statistics = options_.statistics,
+                   .open_calls = &open_calls_} {}
 
 grpc::ServerWriteReactor<ByteBuffer>* InferenceService::Generate(CallbackServerContext* context,
                                                                  const ByteBuffer* request) {

@@ -45,6 +45,10 @@ class InferenceService final : public RawInferenceService {
  public:
   explicit InferenceService(InferenceServiceOptions options);
 
+  // Waits until no Generate call is open: all have handed their last message to the network. False if some are at
+  // `deadline`.
+  bool WaitUntilNoneIsOpen(absl::Time deadline) { return open_calls_.WaitUntilNone(deadline); }
+
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Generate(grpc::CallbackServerContext* context,
                                                        const grpc::ByteBuffer* request) override;
   grpc::ServerUnaryReactor* Abort(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
@@ -65,6 +69,7 @@ class InferenceService final : public RawInferenceService {
 
   const InferenceServiceOptions options_;
   const std::chrono::steady_clock::time_point start_time_;
+  OpenCalls open_calls_;
   WorkQueue text_queue_;
   const CallEnvironment environment_;
 };

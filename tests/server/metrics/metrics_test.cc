@@ -1,0 +1,163 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "server/metrics/metrics_server.h"
+#include "server/metrics/request_metrics.h"
+#include "server/metrics/state_metrics.h"
+#include "tests/server/metrics/scrape.h"
+#include "tests/server/service/service_fixture.h"
+
+namespace trireme::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::unique_ptr<MetricsServer> Serve(std::vector<std::shared_ptr<prometheus::Collectable>> collectables) {
+  auto server = MetricsServer::Start("127.0.0.1:0", std::move(collectables));
+  EXPECT_TRUE(server.ok()) << server.status();
+  return *std::move(server);
+}
+
+std::unique_ptr<MetricsServer> ServeMetricsOf(TestServer& server) {
+  return Serve({server.metrics().registry(),
+                std::make_shared<StateMetrics>([&] { return server.engine().loads(); }, [] { return GroupStatus(); })});
+}
+
+TEST(MetricsServer, NamesTheAddressThatIsTaken) {
+  const auto first = Serve({});
+  const std::string address = absl::StrCat("127.0.0.1:", first->port());
+  const auto second = MetricsServer::Start(address, {});
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr(address));
+}
+
+TEST(MetricsServer, RefusesAnAddressThatIsNone) {
+  EXPECT_THAT(std::string(MetricsServer::Start("no such address", {}).status().message()),
+              HasSubstr("no such address"));
+}
+
+TEST(MetricsServer, ServesMetricsAndNothingElse) {
+  RequestMetrics metrics;
+  const auto server = Serve({metrics.registry()});
+  EXPECT_EQ(Scrape(server->port()).status(), 200);
+  EXPECT_EQ(Scrape(server->port(), "/secrets").status(), 404);
+}
+
+TEST(RequestMetrics, StartAtZeroSoThatRatesHaveABeginning) {
+  RequestMetrics metrics;
+  const auto server = Serve({metrics.registry()});
+  const Scrape scrape(server->port());
+  for (const char* outcome : {"eos", "stop", "length", "aborted", "cancelled"}) {
+    EXPECT_EQ(scrape[absl::StrCat("trireme_requests_finished_total{outcome=\"", outcome, "\"}")], 0);
+  }
+  EXPECT_EQ(scrape["trireme_generation_tokens_total"], 0);
+  EXPECT_EQ(scrape.TypeOf("trireme_time_to_first_token_seconds"), "histogram");
+  EXPECT_EQ(scrape.TypeOf("trireme_requests_accepted_total"), "counter");
+}
+
+TEST(RequestMetrics, ResolveHalfAMillisecondAndMinutes) {
+  RequestMetrics metrics;
+  metrics.OnInterToken(absl::Microseconds(400));
+  metrics.OnInterToken(absl::Microseconds(700));
+  metrics.OnInterToken(absl::Seconds(120));
+  const auto server = Serve({metrics.registry()});
+  const Scrape scrape(server->port());
+  const std::string bucket = "trireme_inter_token_latency_seconds_bucket{le=\"";
+  EXPECT_EQ(scrape[bucket + "0.0005\"}"], 1);
+  EXPECT_EQ(scrape[bucket + "0.00075\"}"], 2);
+  EXPECT_EQ(scrape[bucket + "100\"}"], 2);
+  EXPECT_EQ(scrape[bucket + "150\"}"], 3);
+  EXPECT_EQ(scrape[bucket + "+Inf\"}"], 3);
+}
+
+TEST(StateMetrics, TellWhatIsTheCaseAtEachScrape) {
+  Loads loads{
+      .running_requests = 2, .waiting_requests = 3, .used_kv_blocks = 4, .total_kv_blocks = 5, .preemptions = 6};
+  GroupStatus group;
+  group.generation = 7;
+  group.num_restarts = 6;
+  group.is_up = true;
+  group.ranks.resize(2);
+  group.ranks[0].state = RankState::kReady;
+  group.ranks[1].rank = 1;
+  group.ranks[1].state = RankState::kLost;
+  const auto state = std::make_shared<StateMetrics>([&] { return loads; }, [&] { return group; });
+  const auto server = Serve({state});
+  const Scrape scrape(server->port());
+  EXPECT_EQ(scrape["trireme_requests_running"], 2);
+  EXPECT_EQ(scrape["trireme_requests_waiting"], 3);
+  EXPECT_EQ(scrape["trireme_kv_blocks_used"], 4);
+  EXPECT_EQ(scrape["trireme_kv_blocks_capacity"], 5);
+  EXPECT_EQ(scrape["trireme_preemptions_total"], 6);
+  EXPECT_EQ(scrape["trireme_group_up"], 1);
+  EXPECT_EQ(scrape["trireme_group_generation"], 7);
+  EXPECT_EQ(scrape["trireme_group_restarts_total"], 6);
+  EXPECT_EQ(scrape["trireme_rank_up{rank=\"0\"}"], 1);
+  EXPECT_EQ(scrape["trireme_rank_up{rank=\"1\"}"], 0);
+  loads.running_requests = 0;
+  EXPECT_EQ(Scrape(server->port())["trireme_requests_running"], 0);
+}
+
+// What users of other servers found broken.
+TEST(Metrics, KeepTheirInvariantsOverRequestsThatEndInEveryWay) {
+  TestServer server;
+  const auto metrics = ServeMetricsOf(server);
+  const auto generate = [&server](const std::string& text_format) {
+    return server.Generate(GenerateRequestFrom(text_format)).status;
+  };
+  EXPECT_TRUE(generate("token_ids { ids: [1, 2, 3] } stopping { max_tokens: 5 ignore_eos: true }").ok());
+  EXPECT_TRUE(generate("token_ids { ids: [4, 5] } stopping { max_tokens: 1 ignore_eos: true }").ok());
+  EXPECT_FALSE(generate("text: 'x' sampling { temperature: -1 }").ok());
+  EXPECT_FALSE(generate("text: 'x' priority: 1").ok());
+  server.group().Pause();  // the next gets no token
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Milliseconds(50)));
+  server.Generate(GenerateRequestFrom("token_ids { ids: 9 }"), &context);
+  ASSERT_TRUE(server.BecomesIdle());  // the client hears of its deadline before the engine ends the request
+  server.group().Resume();
+
+  const Scrape scrape(metrics->port());
+  EXPECT_EQ(scrape["trireme_requests_accepted_total"], 3);
+  EXPECT_EQ(scrape["trireme_requests_refused_total{code=\"invalid_argument\"}"], 1);
+  EXPECT_EQ(scrape["trireme_requests_refused_total{code=\"unimplemented\"}"], 1);
+  EXPECT_EQ(scrape.Sum("trireme_requests_finished_total"), 3);
+  EXPECT_EQ(scrape["trireme_requests_finished_total{outcome=\"length\"}"], 2);
+  EXPECT_EQ(scrape["trireme_e2e_request_latency_seconds_count"], 3);
+  EXPECT_EQ(scrape["trireme_time_to_first_token_seconds_count"], 2);
+  EXPECT_EQ(scrape["trireme_inter_token_latency_seconds_count"], 4);
+  EXPECT_EQ(scrape["trireme_prompt_tokens_total"], 5);
+  EXPECT_EQ(scrape["trireme_generation_tokens_total"], 6);
+  EXPECT_EQ(scrape["trireme_requests_running"] + scrape["trireme_requests_waiting"], 0);
+  EXPECT_GE(scrape["trireme_step_duration_seconds_count"], 6);
+}
+
+TEST(Metrics, CountWhatRunsAndWaits) {
+  FakeGroupOptions one_at_a_time = TestGroup();
+  one_at_a_time.limits.max_num_seqs = 1;
+  TestServer server({.group = one_at_a_time});
+  const auto metrics = ServeMetricsOf(server);
+  server.group().Pause();
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.emplace_back([&server] {
+      server.Generate(GenerateRequestFrom("token_ids { ids: 9 } stopping { max_tokens: 2 }"));
+    });
+  }
+  const absl::Time deadline = absl::Now() + absl::Seconds(10);
+  double running = 0, waiting = 0;
+  while ((running != 1 || waiting != 2) && absl::Now() < deadline) {
+    const Scrape scrape(metrics->port());
+    running = scrape["trireme_requests_running"];
+    waiting = scrape["trireme_requests_waiting"];
+  }
+  EXPECT_EQ(running, 1);
+  EXPECT_EQ(waiting, 2);
+  server.group().Resume();
+  for (std::thread& client : clients) client.join();
+}
+
+}  // namespace
+}  // namespace trireme::server

@@ -41,6 +41,7 @@ class WorkerProcess {
   // The child may ask for a signal at its parent's death (PR_SET_PDEATHSIG); Linux sends it when the *thread* that
   // called Spawn ends. So this thread must outlive the child.
   //
+  // REQUIRES: SIGCHLD is not ignored, else the end could not be told.
   // NOT_FOUND or PERMISSION_DENIED, with the path, where the binary cannot be run.
   static absl::StatusOr<WorkerProcess> Spawn(const ProcessSpec& spec);
 

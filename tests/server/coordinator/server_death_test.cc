@@ -6,11 +6,13 @@
 
 #include <array>
 #include <csignal>
+#include <filesystem>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/check.h"
 #include "server/coordinator/monotonic_clock.h"
@@ -25,15 +27,21 @@ using ::testing::IsEmpty;
 // A group_server in a process of its own.
 class ServerDeathTest : public testing::Test {
  protected:
-  ServerDeathTest() { AdoptOrphans(); }
+  ServerDeathTest() {
+    AdoptOrphans();
+    std::filesystem::create_directories(runtime_);
+  }
+  // A server that is killed cannot remove the folder of its control socket.
+  ~ServerDeathTest() override { std::filesystem::remove_all(runtime_); }
   // Returns the workers' pids.
   std::vector<pid_t> Start(const std::string& script) {
     std::array<int, 2> pipe_ends;
     CHECK_EQ(pipe2(pipe_ends.data(), O_CLOEXEC), 0);
-    absl::StatusOr<WorkerProcess> server = WorkerProcess::Spawn({.binary = TRIREME_GROUP_SERVER,
-                                                                 .arguments = {TRIREME_SCRIPTED_WORKER, "3"},
-                                                                 .environment = {{"TRIREME_TEST_SCRIPT", script}},
-                                                                 .inherited_fd = pipe_ends[1]});
+    absl::StatusOr<WorkerProcess> server =
+        WorkerProcess::Spawn({.binary = TRIREME_GROUP_SERVER,
+                              .arguments = {TRIREME_SCRIPTED_WORKER, "3"},
+                              .environment = {{"TRIREME_TEST_SCRIPT", script}, {"XDG_RUNTIME_DIR", runtime_.string()}},
+                              .inherited_fd = pipe_ends[1]});
     close(pipe_ends[1]);
     CHECK_OK(server.status());
     server_.emplace(*std::move(server));
@@ -55,6 +63,7 @@ class ServerDeathTest : public testing::Test {
     for (const pid_t pid : workers) EXPECT_EQ(kill(pid, 0), -1) << pid;
   }
 
+  const std::filesystem::path runtime_ = std::filesystem::path(testing::TempDir()) / absl::StrCat("death", getpid());
   std::optional<WorkerProcess> server_;
 };
 

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "base/version.h"
@@ -117,7 +119,10 @@ TEST_F(WorkerGroupTest, TellsWhatItKnowsOfItsRanks) {
   Send(1);
   ExpectResult(1);
   const absl::Time deadline = absl::Now() + kPatience;
-  while (group_->status().ranks.at(1).last_step_finished != 1 && absl::Now() < deadline) {
+  const auto has_finished_a_step = [](const RankStatus& rank) { return rank.last_step_finished == 1; };
+  while (absl::Now() < deadline) {  // the heartbeats tell
+    const std::vector<RankStatus> ranks = group_->status().ranks;
+    if (std::all_of(ranks.begin(), ranks.end(), has_finished_a_step)) break;
     absl::SleepFor(absl::Milliseconds(5));
   }
   const GroupStatus status = group_->status();

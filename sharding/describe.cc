@@ -1,11 +1,15 @@
 #include "sharding/describe.h"
 
 #include <set>
+#include <utility>
 
 namespace trireme::sharding {
 namespace {
 
 using nlohmann::json;
+
+// Norms and biases are float32 whatever the weights are.
+constexpr int kVectorElementBytes = 4;
 
 class Describer {
  public:
@@ -13,7 +17,7 @@ class Describer {
 
   ProgramDescription Describe() && {
     for (const LocalOp& op : program_.ops) {
-      for (const UsedParameter& used : ParametersOf(op.kind)) AddParameter(op, used.id);
+      for (const UsedParameter& used : ParametersOf(op.kind)) AddParameter(op, used);
       if (const auto kind = CollectiveName(op.kind)) AddCollective(op, *kind);
     }
     for (const LocalKvGroup& group : program_.kv_groups) {
@@ -29,17 +33,18 @@ class Describer {
   }
 
  private:
-  void AddParameter(const LocalOp& op, LocalParameterId id) {
-    const LocalParameter& parameter = program_.parameters[id];
+  void AddParameter(const LocalOp& op, const UsedParameter& used) {
+    const LocalParameter& parameter = program_.parameters[used.id];
+    const int element_bytes = used.as == UsedAs::kVector ? kVectorElementBytes : bytes_.weights;
     ParameterDescription description{.name = parameter.name,
                                      .placement = ToString(parameter.placement),
                                      .full_shape = parameter.full_shape,
                                      .local_shape = parameter.local_shape(),
                                      .slices = parameter.slices,
-                                     .local_bytes = parameter.num_elements() * bytes_.weights,
-                                     .shared = !seen_.insert(id).second};
+                                     .local_bytes = parameter.num_elements() * element_bytes,
+                                     .shared = !read_.insert(used.id).second};
     ModuleDescription& module = ModuleOf(op);
-    if (!description.shared) {
+    if (held_.insert({used.id, used.as}).second) {
       module.local_bytes += description.local_bytes;
       out_.weight_bytes += description.local_bytes;
       const bool replicated = std::holds_alternative<Replicate>(parameter.placement);
@@ -69,7 +74,8 @@ class Describer {
   const CompiledProgram& program_;
   const ElementBytes bytes_;
   ProgramDescription out_;
-  std::set<LocalParameterId> seen_;
+  std::set<LocalParameterId> read_;
+  std::set<std::pair<LocalParameterId, UsedAs>> held_;
 };
 
 json ToJson(const Interval& interval) { return json::array({interval.begin, interval.end}); }

@@ -16,14 +16,16 @@ struct ParameterDescription {
   std::vector<std::int64_t> local_shape;
   std::vector<Intervals> slices;  // one list per dimension
   std::int64_t local_bytes = 0;
-  bool shared = false;  // counted for a module before this one already
+  bool shared = false;  // read for a module before this one already
 };
 
 struct ModuleDescription {
   std::string module;
   std::string strategy;
   std::vector<ParameterDescription> parameters;
-  std::int64_t local_bytes = 0;  // without the shared ones
+  // Without what is held for a module before this one already. A tied head is held beside the embedding: a table to look
+  // up rows in and a weight packed for products differ.
+  std::int64_t local_bytes = 0;
 };
 
 struct CollectiveDescription {
@@ -45,8 +47,8 @@ struct ProgramDescription {
   std::int64_t vocabulary = 0;
 };
 
-// Bytes of an element as the rank will hold it, whatever the checkpoint's type: 4 for float32, 2 for
-// bfloat16.
+// Bytes of an element as the rank will hold it, whatever the checkpoint's type: 4 for float32, 2 for bfloat16. Norms and
+// biases are float32 in any case; a packed weight's padding is not counted.
 struct ElementBytes {
   int weights = 4;
   int kv_cache = 4;

@@ -65,11 +65,13 @@ TEST(Describe, AddsUpToTheWholeModel) {
   EXPECT_EQ(cut, 4 * (2 * layer + head));
 }
 
-TEST(Describe, CountsSharedTablesOnceAndInTheGivenWidth) {
+// As a table and packed for products, but read once.
+TEST(Describe, CountsATiedHeadInBothFormsAndInTheGivenWidth) {
   const ProgramDescription tied =
       DescribeLlama({{"tie_word_embeddings", true}}, {0, 1}, {.weights = 2, .kv_cache = 2});
   EXPECT_TRUE(Find(tied, "lm_head").parameters[0].shared);
-  EXPECT_EQ(Find(tied, "lm_head").local_bytes, 0);
+  EXPECT_EQ(Find(tied, "lm_head").local_bytes, 37 * 24 * 2);
+  EXPECT_FALSE(Find(tied, "model.embed_tokens").parameters[0].shared);
   EXPECT_EQ(Find(tied, "model.embed_tokens").local_bytes, 37 * 24 * 2);
   EXPECT_EQ(tied.kv_cache_bytes_per_token, 2 * 2 * 3 * 4 * 2);
   EXPECT_EQ(DescribeLlama(nlohmann::json::object(), {0, 6}).kv_cache_bytes_per_token, 2 * 2 * 1 * 4 * 4);

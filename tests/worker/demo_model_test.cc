@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "gtest/gtest.h"
+#include "sharding/describe.h"
 #include "sharding/model.h"
 #include "tests/support/rank_harness.h"
 #include "tests/worker/loaded_ranks.h"
@@ -155,6 +156,10 @@ absl::Status CheckBytesRead(Communicator& communicator) {
   const double counted_by_the_system = static_cast<double>(BytesReadByThisThread() - before - header_bytes);
   const double wanted = BytesOfSlices(model, program);
   EXPECT_NEAR(asked / wanted, 1, 0.02) << asked << " of " << wanted;
+  const auto planned = static_cast<double>(sharding::Describe(program, {.weights = 4, .kv_cache = 4}).weight_bytes);
+  const auto held = static_cast<double>(executor->sizes().weight_bytes);
+  EXPECT_GE(held, planned);
+  EXPECT_LT(held / planned, 1.05) << held << " held, with padding, " << planned << " planned";
   EXPECT_NEAR(counted_by_the_system / asked, 1, 0.01) << counted_by_the_system << " of " << asked;
   return absl::OkStatus();
 }

@@ -21,7 +21,8 @@ class CheckFailure {
 // What to say if `a op b` does not hold; nothing if it does.
 template <typename Op, typename A, typename B>
 std::optional<std::string> ComparisonFailure(const char* expression, const A& a, const B& b) {
-  if (Op()(a, b)) [[likely]] return std::nullopt;
+  if (Op()(a, b)) [[likely]]
+    return std::nullopt;
   std::ostringstream out;
   out << expression << " (" << a << " against " << b << ")";
   return out.str();
@@ -32,12 +33,11 @@ std::optional<std::string> ComparisonFailure(const char* expression, const A& a,
 // CHECK(condition) << "more";
 // A loop and not an if, so that an `else` after it cannot attach to it; the failure never returns.
 #define CHECK(condition) \
-  while (!(condition))   \
-  ::trireme::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()
+  while (!(condition)) ::trireme::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()
 
-#define TRIREME_CHECK_OP_(op, a, b, expression)                                                       \
-  while (const std::optional<std::string> check_failure =                                              \
-             ::trireme::internal::ComparisonFailure<op>(expression, (a), (b)))                         \
+#define TRIREME_CHECK_OP_(op, a, b, expression)                                \
+  while (const std::optional<std::string> check_failure =                      \
+             ::trireme::internal::ComparisonFailure<op>(expression, (a), (b))) \
   ::trireme::internal::CheckFailure(__FILE__, __LINE__, *check_failure).stream()
 
 // CHECK_EQ(a, b) and so on print both values. Each argument is evaluated once.

@@ -32,8 +32,7 @@ std::optional<double> ParseQuotaAndPeriod(const std::string& text) {
 
 std::optional<double> LimitOfFolder(const std::filesystem::path& folder) {
   if (auto limit = ParseQuotaAndPeriod(ReadFile(folder / "cpu.max"))) return limit;
-  return ParseQuotaAndPeriod(ReadFile(folder / "cpu.cfs_quota_us") + ' ' +
-                             ReadFile(folder / "cpu.cfs_period_us"));
+  return ParseQuotaAndPeriod(ReadFile(folder / "cpu.cfs_quota_us") + ' ' + ReadFile(folder / "cpu.cfs_period_us"));
 }
 
 // The least limit of root/path and the folders above it, up to root.
@@ -52,8 +51,8 @@ std::optional<std::filesystem::path> PathOf(const std::string& line, const std::
   const auto second = line.find(':', first + 1);
   if (first == std::string::npos || second == std::string::npos) return std::nullopt;
   const std::string controllers = ',' + line.substr(first + 1, second - first - 1) + ',';
-  const bool is_it = controller.empty() ? controllers == ",,"
-                                        : controllers.find(',' + controller + ',') != std::string::npos;
+  const bool is_it =
+      controller.empty() ? controllers == ",," : controllers.find(',' + controller + ',') != std::string::npos;
   if (!is_it) return std::nullopt;
   return std::filesystem::path(line.substr(second + 1));
 }
@@ -107,8 +106,7 @@ CpuFeatures Detect() {
   f.avx512 = f.avx2_fma && saves(kZmm) && Bit(leaf7.ebx, kF) && Bit(leaf7.ebx, kDq) && Bit(leaf7.ebx, kBw) &&
              Bit(leaf7.ebx, kVl);
   f.avx512_bf16 = f.avx512 && Bit(leaf7_1.eax, kBf16);
-  f.amx_bf16 =
-      f.avx512 && saves(kTiles) && Bit(leaf7.edx, kAmxBf16) && Bit(leaf7.edx, kAmxTile) && TilesGranted();
+  f.amx_bf16 = f.avx512 && saves(kTiles) && Bit(leaf7.edx, kAmxBf16) && Bit(leaf7.edx, kAmxTile) && TilesGranted();
   return f;
 }
 

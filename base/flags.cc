@@ -15,8 +15,7 @@ namespace trireme {
 namespace {
 
 absl::Status Expected(std::string_view what, std::string_view got) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("expected ", std::string(what), ", got \"", std::string(got), "\""));
+  return absl::InvalidArgumentError(absl::StrCat("expected ", std::string(what), ", got \"", std::string(got), "\""));
 }
 
 template <typename T>
@@ -132,8 +131,8 @@ void FlagParser::AddParsed(std::string_view name, std::string_view value_name, s
 }
 
 void FlagParser::AddSwitch(std::string_view name, std::string_view help, bool* target) {
-  AddParsed(name, "", help, [target](std::string_view text) { return ParseSwitch(text, target); },
-            *target ? "true" : "");
+  AddParsed(
+      name, "", help, [target](std::string_view text) { return ParseSwitch(text, target); }, *target ? "true" : "");
 }
 
 const FlagParser::Flag* FlagParser::Find(std::string_view name) const {
@@ -144,8 +143,7 @@ const FlagParser::Flag* FlagParser::Find(std::string_view name) const {
 absl::Status FlagParser::CheckRequired(const std::vector<std::string>& seen) const {
   for (const Flag& flag : flags_) {
     if (!flag.required || std::find(seen.begin(), seen.end(), flag.name) != seen.end()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--", flag.name, " ", flag.value_name, " is required: ", flag.help));
+    return absl::InvalidArgumentError(absl::StrCat("--", flag.name, " ", flag.value_name, " is required: ", flag.help));
   }
   return absl::OkStatus();
 }

@@ -25,8 +25,7 @@ nlohmann::json ToJson(const LogField::Value& value) {
   return std::visit([](const auto& v) { return nlohmann::json(v); }, value);
 }
 
-std::string JsonLine(std::string_view level, std::string_view message,
-                     std::initializer_list<LogField> fields) {
+std::string JsonLine(std::string_view level, std::string_view message, std::initializer_list<LogField> fields) {
   nlohmann::ordered_json line = {{"time", absl::FormatTime(absl::RFC3339_full, absl::Now(), absl::UTCTimeZone())},
                                  {"level", level},
                                  {"program", settings().program},
@@ -35,8 +34,7 @@ std::string JsonLine(std::string_view level, std::string_view message,
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string TextLine(std::string_view level, std::string_view message,
-                     std::initializer_list<LogField> fields) {
+std::string TextLine(std::string_view level, std::string_view message, std::initializer_list<LogField> fields) {
   std::string line = absl::StrCat(absl::FormatTime("%H:%M:%E3S", absl::Now(), absl::LocalTimeZone()), " ",
                                   std::string(level), " ", settings().program, ": ", std::string(message));
   for (const LogField& field : fields) {
@@ -48,8 +46,8 @@ std::string TextLine(std::string_view level, std::string_view message,
 
 // One write for the whole line, so that lines of several processes do not mix.
 void Write(std::string_view level, std::string_view message, std::initializer_list<LogField> fields) {
-  std::string line = settings().format == LogFormat::kJson ? JsonLine(level, message, fields)
-                                                           : TextLine(level, message, fields);
+  std::string line =
+      settings().format == LogFormat::kJson ? JsonLine(level, message, fields) : TextLine(level, message, fields);
   line.push_back('\n');
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }
@@ -65,11 +63,7 @@ absl::StatusOr<LogFormat> ParseLogFormat(std::string_view text) {
 void SetUpLogging(LogFormat format, std::string program) { settings() = {format, std::move(program)}; }
 
 void LogInfo(std::string_view message, std::initializer_list<LogField> fields) { Write("INFO", message, fields); }
-void LogWarning(std::string_view message, std::initializer_list<LogField> fields) {
-  Write("WARNING", message, fields);
-}
-void LogError(std::string_view message, std::initializer_list<LogField> fields) {
-  Write("ERROR", message, fields);
-}
+void LogWarning(std::string_view message, std::initializer_list<LogField> fields) { Write("WARNING", message, fields); }
+void LogError(std::string_view message, std::initializer_list<LogField> fields) { Write("ERROR", message, fields); }
 
 }  // namespace trireme

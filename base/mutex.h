@@ -41,8 +41,7 @@ class CondVar {
   void Signal() { condition_.notify_one(); }
   void SignalAll() { condition_.notify_all(); }
 
-  // Returns false once `deadline` has passed. absl::InfiniteFuture() waits for ever: only for waits that
-  // shutdown ends.
+  // Returns false once `deadline` has passed. absl::InfiniteFuture() waits for ever: only for waits that shutdown ends.
   bool WaitUntil(Mutex& mutex, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     bool in_time = true;

@@ -6,8 +6,8 @@
 #include "absl/status/statusor.h"
 
 // Returns from the enclosing function if `expression` is not OK.
-#define RETURN_IF_ERROR(expression)                                \
-  do {                                                             \
+#define RETURN_IF_ERROR(expression)                                                        \
+  do {                                                                                     \
     if (absl::Status status_or_ok = (expression); !status_or_ok.ok()) return status_or_ok; \
   } while (false)
 

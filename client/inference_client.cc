@@ -111,9 +111,8 @@ template <typename Response, typename Method, typename Request>
 absl::StatusOr<Response> InferenceClient::CallUnary(Method method, const Request& request,
                                                     const CallOptions& call) const {
   Response response;
-  const absl::Status status = CallWithRetries(call, [&](grpc::ClientContext* context, bool*) {
-    return ((*stub_).*method)(context, request, &response);
-  });
+  const absl::Status status = CallWithRetries(
+      call, [&](grpc::ClientContext* context, bool*) { return ((*stub_).*method)(context, request, &response); });
   if (!status.ok()) return status;
   return response;
 }

@@ -16,7 +16,7 @@
 namespace trireme::client {
 
 struct ClientOptions {
-  std::string target = "127.0.0.1:8700";  // host:port, or unix:path
+  std::string target = "127.0.0.1:8700";      // host:port, or unix:path
   std::int32_t max_message_bytes = 64 << 20;  // each way
   // A call that fails with UNAVAILABLE before anything came is made again, so text is never doubled: up to this many
   // times in all, after the time that the server's RetryInfo names, else after this one, doubled each time.

@@ -16,7 +16,6 @@
 
 namespace trireme::kernels::cpu {
 
-void Embed(const Matrix& table, std::int64_t begin, std::span<const std::int32_t> ids, float* out,
-           ThreadPool& pool);
+void Embed(const Matrix& table, std::int64_t begin, std::span<const std::int32_t> ids, float* out, ThreadPool& pool);
 
 }  // namespace trireme::kernels::cpu

@@ -13,7 +13,6 @@
 
 namespace trireme::kernels::cpu {
 
-void GatherRows(const float* x, std::span<const std::int32_t> rows, std::int64_t dim, float* out,
-                ThreadPool& pool);
+void GatherRows(const float* x, std::span<const std::int32_t> rows, std::int64_t dim, float* out, ThreadPool& pool);
 
 }  // namespace trireme::kernels::cpu

@@ -5,8 +5,7 @@
 // Layout, per layer; keys and values apart:
 //   keys     [num_blocks][num_kv_heads][head_dim][block_size]
 //   values   [num_blocks][num_kv_heads][block_size][head_dim]
-// Keys lie transposed so that the scores of neighbouring positions are computed side by side, without
-// horizontal sums.
+// Keys lie transposed so that the scores of neighbouring positions are computed side by side, without horizontal sums.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -46,9 +45,8 @@ struct KvCache {
 struct SequenceRows {
   std::int64_t query_begin = 0;
   std::int64_t num_queries = 0;
-  std::int64_t context_length = 0;  // tokens in the cache before this step
-  const std::int32_t* block_table =
-      nullptr;  // ceil((context_length + num_queries) / block_size) block indices
+  std::int64_t context_length = 0;            // tokens in the cache before this step
+  const std::int32_t* block_table = nullptr;  // ceil((context_length + num_queries) / block_size) block indices
 };
 
 // Rows of num_kv_heads · head_dim float32, `row_stride` elements apart.
@@ -60,7 +58,6 @@ struct KvRows {
 
 // Stores the rows of k and v at their positions (rounded to nearest even in a bfloat16 cache). Nothing is
 // allocated. REQUIRES: no two rows of the batch go to the same place; block indices in [0, num_blocks).
-void WriteKv(const KvRows& rows, std::span<const SequenceRows> sequences, const KvCache& cache,
-             ThreadPool& pool);
+void WriteKv(const KvRows& rows, std::span<const SequenceRows> sequences, const KvCache& cache, ThreadPool& pool);
 
 }  // namespace trireme::kernels::cpu

@@ -6,9 +6,8 @@
 //   bias     [n] float32, or null
 //   out      [rows, n] float32, row-major, contiguous; overlaps nothing
 //
-// With a bfloat16 weight the rows of x are rounded to bfloat16 first (nearest, ties to even); products are
-// summed in float32. rows, n and k may be zero (an empty rank): a sum of nothing is 0, so out is the bias, or
-// 0.
+// With a bfloat16 weight the rows of x are rounded to bfloat16 first (nearest, ties to even); products are summed in
+// float32. rows, n and k may be zero (an empty rank): a sum of nothing is 0, so out is the bias, or 0.
 //
 // Row-invariant: a row's bits depend on no other row and not on rows, the pool or where n was cut
 //   - with kOwn: each sum is one chain of fused multiply-adds in the order of i, from 0, and the bias is
@@ -40,8 +39,7 @@ class ProductBackend {
   virtual ~ProductBackend() = default;
 
   // x is rounded already: [rows, k], float32 for kOwn, bfloat16 for kOneDnn with a bfloat16 weight.
-  virtual void Multiply(const void* x, std::int64_t rows, const float* bias, float* out,
-                        ThreadPool& pool) const = 0;
+  virtual void Multiply(const void* x, std::int64_t rows, const float* bias, float* out, ThreadPool& pool) const = 0;
   virtual ElementType x_type() const = 0;
   virtual std::int64_t size_bytes() const = 0;
 };

@@ -13,7 +13,6 @@
 
 namespace trireme::kernels::cpu {
 
-void RmsNorm(const float* x, const float* weight, RowsByDim shape, float epsilon, float* out,
-             ThreadPool& pool);
+void RmsNorm(const float* x, const float* weight, RowsByDim shape, float epsilon, float* out, ThreadPool& pool);
 
 }  // namespace trireme::kernels::cpu

@@ -19,8 +19,7 @@ class RopeTable {
   // `inverse_frequencies` are the f_i above, scaling (llama3, linear, …) already in them. As Transformers
   // does it, the angle p · f_i is rounded to float32; cosines and sines are multiplied by `attention_factor`
   // (1 but for yarn and longrope).
-  RopeTable(std::span<const float> inverse_frequencies, std::int64_t max_positions,
-            float attention_factor = 1.0f);
+  RopeTable(std::span<const float> inverse_frequencies, std::int64_t max_positions, float attention_factor = 1.0f);
 
   std::int64_t rotary_dim() const { return 2 * half_dim_; }
   std::int64_t max_positions() const { return max_positions_; }

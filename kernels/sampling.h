@@ -18,8 +18,7 @@ struct LogitShard {
   std::int32_t begin = 0;
 };
 
-// A token and what it is judged by (its logit, or its Gumbel score). The default is the neutral element of
-// Better.
+// A token and what it is judged by (its logit, or its Gumbel score). The default is the neutral element of Better.
 struct TokenScore {
   float score = -std::numeric_limits<float>::infinity();
   std::int32_t id = std::numeric_limits<std::int32_t>::max();

@@ -17,9 +17,7 @@ struct Bfloat16 {
   friend bool operator==(Bfloat16, Bfloat16) = default;
 };
 
-inline float ToFloat(Bfloat16 value) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
-}
+inline float ToFloat(Bfloat16 value) { return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16); }
 
 // Rounds to nearest, ties to even. A NaN stays a (quiet) NaN, values beyond the range become infinite.
 inline Bfloat16 ToBfloat16(float value) {

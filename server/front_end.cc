@@ -91,11 +91,11 @@ absl::Status FrontEnd::OpenPorts() {
     LogInfo("listening", {{"address", address}});
     return absl::OkStatus();
   }
-  const auto state = std::make_shared<StateMetrics>([this] { return engine_.loads(); },
-                                                    [this] { return group_status(); });
+  const auto state =
+      std::make_shared<StateMetrics>([this] { return engine_.loads(); }, [this] { return group_status(); });
   ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start(options_.metrics_listen, {metrics_.registry(), state}));
-  LogInfo("listening", {{"address", address},
-                        {"metrics_address", WithPort(options_.metrics_listen, metrics_server_->port())}});
+  LogInfo("listening",
+          {{"address", address}, {"metrics_address", WithPort(options_.metrics_listen, metrics_server_->port())}});
   return absl::OkStatus();
 }
 

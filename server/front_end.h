@@ -23,15 +23,15 @@ struct FrontEndOptions {
   ServedModel model;
   EngineOptions engine;
   WorkerGroupOptions group;
-  RpcServerOptions rpc;      // but max_message_bytes
+  RpcServerOptions rpc;        // but max_message_bytes
   std::string metrics_listen;  // empty: no metrics
 };
 
 // Thread-safe but for construction and destruction.
 class FrontEnd {
  public:
-  // Opens the ports and begins to start the workers. Returns before they are loaded: health says NOT_SERVING until then.
-  // FailedPrecondition names an address that cannot be listened to.
+  // Opens the ports and begins to start the workers. Returns before they are loaded: health says NOT_SERVING until
+  // then. FailedPrecondition names an address that cannot be listened to.
   static absl::StatusOr<std::unique_ptr<FrontEnd>> Start(FrontEndOptions options);
 
   // Ends at once what was not drained.
@@ -45,7 +45,8 @@ class FrontEnd {
   // Whether no request is running any more, waited for until `deadline`.
   bool WaitUntilIdle(absl::Time deadline) const { return engine_.WaitUntilIdle(deadline); }
 
-  // Ends the requests that are left (UNAVAILABLE or ABORTED), lets the workers leave, closes the ports. After BeginDrain.
+  // Ends the requests that are left (UNAVAILABLE or ABORTED), lets the workers leave, closes the ports. After
+  // BeginDrain.
   void FinishDrain();
 
   GroupStatus group_status() const;

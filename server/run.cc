@@ -52,8 +52,8 @@ absl::StatusOr<std::filesystem::path> WorkerBinary(const ServerOptions& options)
 
 absl::StatusOr<sharding::Model> OpenAndCheck(const ServerOptions& options, const sharding::Plan& user_plan) {
   if (options.tp_degree == 0 || options.tp_degree > sharding::kMaxTpDegree) {
-    return absl::InvalidArgumentError(absl::StrCat("--tp-degree is ", options.tp_degree, ", must be from 1 to ",
-                                                   sharding::kMaxTpDegree));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--tp-degree is ", options.tp_degree, ", must be from 1 to ", sharding::kMaxTpDegree));
   }
   ASSIGN_OR_RETURN(sharding::Model model,
                    sharding::OpenModel(options.model, sharding::StrategyRegistry::BuiltIn(), user_plan));

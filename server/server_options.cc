@@ -89,18 +89,18 @@ FlagParser ServerFlags(ServerOptions& options) {
   AddAddressFlags(options, flags);
   flags.Add("max-model-len", "TOKENS", "prompt and output together at most; default: what the model was made for",
             &options.max_model_len);
-  flags.Add("kv-cache-memory", "BYTES",
-            "for keys and values, on each rank (512MiB, 2GiB); default: 1GiB over all ranks, or less where less is enough",
-            &options.kv_cache_memory);
+  flags.Add(
+      "kv-cache-memory", "BYTES",
+      "for keys and values, on each rank (512MiB, 2GiB); default: 1GiB over all ranks, or less where less is enough",
+      &options.kv_cache_memory);
   flags.Add("max-num-seqs", "N", "requests that run at a time", &options.max_num_seqs);
   flags.Add("max-num-batched-tokens", "N", "tokens computed in one step", &options.max_num_batched_tokens);
   flags.Add("drain-timeout", "DURATION", "how long running requests may go on after SIGTERM", &options.drain_timeout);
-  flags.AddParsed(
-      "worker-binary", "PATH", "trireme-worker; default: beside this program",
-      [&options](std::string_view text) {
-        options.worker_binary = std::string(text);
-        return absl::OkStatus();
-      });
+  flags.AddParsed("worker-binary", "PATH", "trireme-worker; default: beside this program",
+                  [&options](std::string_view text) {
+                    options.worker_binary = std::string(text);
+                    return absl::OkStatus();
+                  });
   flags.AddParsed(
       "log-format", "NAME", "text or json, on stderr",
       [&options](std::string_view text) { return ParseFormat(text, options.log_format); }, "text");

@@ -14,10 +14,10 @@ namespace trireme::server {
 enum class DTypeChoice { kAuto, kFloat32, kBFloat16 };
 
 struct ServerOptions {
-  std::string model;                   // checkpoint folder or .gguf file
-  std::uint32_t tp_degree = 1;         // worker processes
+  std::string model;            // checkpoint folder or .gguf file
+  std::uint32_t tp_degree = 1;  // worker processes
   DTypeChoice dtype = DTypeChoice::kAuto;
-  std::string plan;                    // plan file; empty: the family's plan as it is
+  std::string plan;  // plan file; empty: the family's plan as it is
   std::string listen = "127.0.0.1:8700";
   std::string metrics_listen = "127.0.0.1:8701";  // empty: no metrics
   std::optional<std::uint32_t> max_model_len;     // tokens; absent: as many as the model takes
@@ -26,7 +26,7 @@ struct ServerOptions {
   std::uint32_t max_num_batched_tokens = 512;
   LogFormat log_format = LogFormat::kText;
   bool has_reflection = true;
-  std::filesystem::path worker_binary;            // empty: beside the server's own
+  std::filesystem::path worker_binary;  // empty: beside the server's own
   absl::Duration drain_timeout = absl::Seconds(30);
 };
 

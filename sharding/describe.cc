@@ -58,8 +58,7 @@ class Describer {
     for (auto module = out_.modules.rbegin(); module != out_.modules.rend(); ++module) {
       if (module->module == op.module) return *module;
     }
-    out_.modules.push_back(
-        {.module = op.module, .strategy = op.strategy, .parameters = {}, .local_bytes = 0});
+    out_.modules.push_back({.module = op.module, .strategy = op.strategy, .parameters = {}, .local_bytes = 0});
     return out_.modules.back();
   }
 
@@ -121,8 +120,7 @@ ProgramDescription Describe(const CompiledProgram& program, ElementBytes bytes) 
 json ToJson(const ProgramDescription& description) {
   json modules = json::array(), collectives = json::array();
   for (const ModuleDescription& module : description.modules) modules.push_back(ToJson(module));
-  for (const CollectiveDescription& collective : description.collectives)
-    collectives.push_back(ToJson(collective));
+  for (const CollectiveDescription& collective : description.collectives) collectives.push_back(ToJson(collective));
   return {{"rank", description.rank.index},
           {"tp_degree", description.rank.world},
           {"modules", std::move(modules)},

@@ -23,8 +23,8 @@ struct ModuleDescription {
   std::string module;
   std::string strategy;
   std::vector<ParameterDescription> parameters;
-  // Without what is held for a module before this one already. A tied head is held beside the embedding: a table to look
-  // up rows in and a weight packed for products differ.
+  // Without what is held for a module before this one already. A tied head is held beside the embedding: a table to
+  // look up rows in and a weight packed for products differ.
   std::int64_t local_bytes = 0;
 };
 
@@ -47,8 +47,8 @@ struct ProgramDescription {
   std::int64_t vocabulary = 0;
 };
 
-// Bytes of an element as the rank will hold it, whatever the checkpoint's type: 4 for float32, 2 for bfloat16. Norms and
-// biases are float32 in any case; a packed weight's padding is not counted.
+// Bytes of an element as the rank will hold it, whatever the checkpoint's type: 4 for float32, 2 for bfloat16. Norms
+// and biases are float32 in any case; a packed weight's padding is not counted.
 struct ElementBytes {
   int weights = 4;
   int kv_cache = 4;

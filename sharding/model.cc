@@ -25,8 +25,8 @@ absl::Status DivideRopeTables(const Checkpoint& checkpoint, std::vector<RopeTabl
   for (RopeTable& table : tables) {
     const std::vector<std::int64_t> wanted = {static_cast<std::int64_t>(table.inv_freq.size())};
     if (divisors->shape != wanted) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "tensor ", kRopeDivisors, " is ", ShapeToString(divisors->shape), ", not ", ShapeToString(wanted)));
+      return absl::InvalidArgumentError(absl::StrCat("tensor ", kRopeDivisors, " is ", ShapeToString(divisors->shape),
+                                                     ", not ", ShapeToString(wanted)));
     }
     std::vector<float> values(table.inv_freq.size());
     RETURN_IF_ERROR(checkpoint.ReadWhole(kRopeDivisors, DType::kF32, values.data()));
@@ -41,8 +41,8 @@ absl::Status DivideRopeTables(const Checkpoint& checkpoint, std::vector<RopeTabl
   return absl::OkStatus();
 }
 
-absl::StatusOr<Model> MakeModel(std::unique_ptr<const Checkpoint> checkpoint,
-                                const StrategyRegistry& registry, const Plan& user_plan) {
+absl::StatusOr<Model> MakeModel(std::unique_ptr<const Checkpoint> checkpoint, const StrategyRegistry& registry,
+                                const Plan& user_plan) {
   Model model;
   ASSIGN_OR_RETURN(const Family* family, FindFamily(checkpoint->config()));
   ASSIGN_OR_RETURN(model.spec, family->spec_from_config(checkpoint->config()));
@@ -51,8 +51,7 @@ absl::StatusOr<Model> MakeModel(std::unique_ptr<const Checkpoint> checkpoint,
   RETURN_IF_ERROR(CheckTensors(model.program, model.spec, checkpoint->tensors()));
   model.family_has_plan = family->plan != nullptr;
   const Plan built_in = model.family_has_plan ? family->plan(model.spec) : Plan();
-  ASSIGN_OR_RETURN(model.plan,
-                   ResolvedPlan::Resolve(MergePlans(built_in, user_plan), model.program, registry));
+  ASSIGN_OR_RETURN(model.plan, ResolvedPlan::Resolve(MergePlans(built_in, user_plan), model.program, registry));
   model.valid_tp_degrees = ValidTpDegrees(model.program, model.plan, kMaxTpDegree);
   model.checkpoint = std::move(checkpoint);
   return model;
@@ -77,10 +76,9 @@ absl::StatusOr<Model> OpenModel(const std::filesystem::path& path, const Strateg
 absl::Status CheckTpDegree(const Model& model, int tp_degree) {
   const std::string problems = WhyNot(model, tp_degree);
   if (problems.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("tp_degree ", tp_degree, " does not fit the model:\n  ",
-                   absl::StrReplaceAll(problems, {{"\n", "\n  "}}),
-                   "\nvalid tp_degree: ", absl::StrJoin(model.valid_tp_degrees, ", ")));
+  return absl::InvalidArgumentError(absl::StrCat("tp_degree ", tp_degree, " does not fit the model:\n  ",
+                                                 absl::StrReplaceAll(problems, {{"\n", "\n  "}}),
+                                                 "\nvalid tp_degree: ", absl::StrJoin(model.valid_tp_degrees, ", ")));
 }
 
 }  // namespace trireme::sharding

@@ -28,9 +28,8 @@ struct Model {
   std::vector<int> valid_tp_degrees;  // ascending, up to kMaxTpDegree
 };
 
-// Opens a Hugging Face folder or a GGUF file, finds its family, builds program and plan, and compares the
-// program's parameters with the checkpoint's tensors. Reads headers only, and of GGUF the few numbers of
-// rope_freqs.weight.
+// Opens a Hugging Face folder or a GGUF file, finds its family, builds program and plan, and compares the program's
+// parameters with the checkpoint's tensors. Reads headers only, and of GGUF the few numbers of rope_freqs.weight.
 //
 // NotFound: no such file. InvalidArgument: an architecture or config value that is not supported, an unknown
 // config key, an unknown or missing tensor, a wrong shape; all of a kind at once, each by name. A plan that

@@ -42,8 +42,7 @@ struct Findings {
   }
 };
 
-void CheckParameter(const Parameter& parameter, const std::map<std::string, TensorInfo>& tensors,
-                    Findings& findings) {
+void CheckParameter(const Parameter& parameter, const std::map<std::string, TensorInfo>& tensors, Findings& findings) {
   const auto found = tensors.find(parameter.name);
   if (found == tensors.end()) {
     findings.missing.push_back(parameter.name);
@@ -55,8 +54,7 @@ void CheckParameter(const Parameter& parameter, const std::map<std::string, Tens
         absl::StrCat(parameter.name, " is ", ShapeToString(tensor.shape), ", not ", ShapeToString(wanted)));
   }
   if (!IsReadable(tensor.dtype)) {
-    findings.unreadable.push_back(
-        absl::StrCat(parameter.name, " is ", std::string(TraitsOf(tensor.dtype).name)));
+    findings.unreadable.push_back(absl::StrCat(parameter.name, " is ", std::string(TraitsOf(tensor.dtype).name)));
   }
 }
 

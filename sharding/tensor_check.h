@@ -10,8 +10,7 @@
 
 namespace trireme::sharding {
 
-// GGUF's divisors of inv_freq. A tensor of the file that is no parameter: OpenModel folds it into the rope
-// tables.
+// GGUF's divisors of inv_freq. A tensor of the file that is no parameter: OpenModel folds it into the rope tables.
 inline constexpr char kRopeDivisors[] = "rope_freqs.weight";
 
 // InvalidArgument, all at once, by name, a kind a line: tensors that are missing, not known, of a wrong

@@ -32,8 +32,7 @@ class Communicator {
   virtual absl::Status AllGather(std::span<const std::byte> mine, std::span<const std::size_t> sizes,
                                  std::span<std::byte> all) = 0;
 
-  // Of the sum over ranks of `data`, keeps the part of this rank: parts are consecutive, of sizes[r]
-  // elements.
+  // Of the sum over ranks of `data`, keeps the part of this rank: parts are consecutive, of sizes[r] elements.
   virtual absl::Status ReduceScatterSum(std::span<const float> data, std::span<const std::size_t> sizes,
                                         std::span<float> mine) = 0;
 

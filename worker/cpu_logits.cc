@@ -26,8 +26,8 @@ cpu::LogitShard PieceOf(const cpu::LogitShard& row, std::int64_t piece) {
 
 LogitAnswer AnswerPiece(const cpu::LogitShard& piece, const LogitQuestion& question) {
   LogitAnswer answer;
-  answer.best = question.temperature > 0 ? cpu::GumbelBest(piece, question.temperature, question.draw)
-                                         : cpu::LocalBest(piece);
+  answer.best =
+      question.temperature > 0 ? cpu::GumbelBest(piece, question.temperature, question.draw) : cpu::LocalBest(piece);
   const bool has_best = answer.best != TokenScore{};  // none if all are NaN
   if (has_best) answer.best_logit = piece.logits[answer.best.id - piece.begin];
   if (question.wants_log_sum_exp) answer.log_sum_exp = cpu::LocalLogSumExp(piece, 1);
@@ -48,9 +48,8 @@ std::int64_t NumPreceding(const cpu::LogitShard& row, const TokenScore& chosen) 
 
 }  // namespace
 
-void CpuLogits::Answer(const Activations& logits, std::int32_t begin,
-                       std::span<const LogitQuestion> questions, std::span<LogitAnswer> answers,
-                       std::span<TokenScore> candidates) {
+void CpuLogits::Answer(const Activations& logits, std::int32_t begin, std::span<const LogitQuestion> questions,
+                       std::span<LogitAnswer> answers, std::span<TokenScore> candidates) {
   CHECK_EQ(logits.rows, static_cast<std::int64_t>(questions.size()));
   CHECK_EQ(questions.size(), answers.size());
   AnswerPieces(logits, begin, questions);
@@ -64,8 +63,7 @@ void CpuLogits::Answer(const Activations& logits, std::int32_t begin,
   ListCandidates(logits, begin, questions, candidates);
 }
 
-void CpuLogits::AnswerPieces(const Activations& logits, std::int32_t begin,
-                             std::span<const LogitQuestion> questions) {
+void CpuLogits::AnswerPieces(const Activations& logits, std::int32_t begin, std::span<const LogitQuestion> questions) {
   const std::int64_t num_pieces = NumPieces(logits);
   piece_answers_.resize(logits.rows * num_pieces);
   pool_.ParallelForEach(logits.rows * num_pieces, [&](std::int64_t i) {
@@ -74,8 +72,8 @@ void CpuLogits::AnswerPieces(const Activations& logits, std::int32_t begin,
   });
 }
 
-void CpuLogits::ListCandidates(const Activations& logits, std::int32_t begin,
-                               std::span<const LogitQuestion> questions, std::span<TokenScore> candidates) {
+void CpuLogits::ListCandidates(const Activations& logits, std::int32_t begin, std::span<const LogitQuestion> questions,
+                               std::span<TokenScore> candidates) {
   std::fill(candidates.begin(), candidates.end(), TokenScore{});
   pool_.ParallelForEach(logits.rows, [&](std::int64_t row) {
     std::size_t offset = 0;
@@ -85,8 +83,8 @@ void CpuLogits::ListCandidates(const Activations& logits, std::int32_t begin,
   });
 }
 
-void CpuLogits::CountPreceding(const Activations& logits, std::int32_t begin,
-                               std::span<const TokenScore> chosen, std::span<std::int64_t> counts) {
+void CpuLogits::CountPreceding(const Activations& logits, std::int32_t begin, std::span<const TokenScore> chosen,
+                               std::span<std::int64_t> counts) {
   CHECK_EQ(logits.rows, static_cast<std::int64_t>(chosen.size()));
   CHECK_EQ(chosen.size(), counts.size());
   pool_.ParallelForEach(logits.rows, [&](std::int64_t row) {

@@ -36,13 +36,11 @@ void TouchPages(std::byte* data, std::size_t bytes, kernels::cpu::ThreadPool& po
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateCpuMemory(std::size_t bytes,
-                                                                kernels::cpu::ThreadPool& pool) {
+absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateCpuMemory(std::size_t bytes, kernels::cpu::ThreadPool& pool) {
   if (bytes == 0) return std::make_unique<CpuMemory>(nullptr, 0);
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no memory for ", bytes, " bytes: ", std::strerror(errno)));
+    return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes: ", std::strerror(errno)));
   }
   // A hint: a kernel without huge pages refuses it, and nothing is lost.
   (void)madvise(data, bytes, MADV_HUGEPAGE);

@@ -12,7 +12,6 @@ namespace trireme::worker {
 // Zeros, on huge pages where there are any. Every page is touched by now, by the threads of `pool`: what a
 // rank asks for at start it has, and does not find missing in the middle of a step. ResourceExhausted if the
 // system refuses it.
-absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateCpuMemory(std::size_t bytes,
-                                                                kernels::cpu::ThreadPool& pool);
+absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateCpuMemory(std::size_t bytes, kernels::cpu::ThreadPool& pool);
 
 }  // namespace trireme::worker

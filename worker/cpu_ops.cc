@@ -86,24 +86,19 @@ class CpuOps : public Ops {
 
   void Linear(const DeviceTensor& weight, const DeviceTensor* bias, const Activations& x,
               const Activations& out) override {
-    multiplier_.Multiply(Packed(weight), {.x = x.data,
-                                          .bias = bias == nullptr ? nullptr : Held(*bias).floats(),
-                                          .out = out.data,
-                                          .rows = x.rows});
+    multiplier_.Multiply(
+        Packed(weight),
+        {.x = x.data, .bias = bias == nullptr ? nullptr : Held(*bias).floats(), .out = out.data, .rows = x.rows});
   }
 
-  void RmsNorm(const DeviceTensor& weight, float epsilon, const Activations& x,
-               const Activations& out) override {
+  void RmsNorm(const DeviceTensor& weight, float epsilon, const Activations& x, const Activations& out) override {
     cpu::RmsNorm(x.data, Held(weight).floats(), ShapeOf(x), epsilon, out.data, pool_);
   }
 
   void Rope(int table, std::int64_t head_dim, const Activations& x) override {
-    cpu::ApplyRope({.data = x.data,
-                    .rows = x.rows,
-                    .num_heads = x.width / head_dim,
-                    .head_dim = head_dim,
-                    .row_stride = x.width},
-                   batch_->positions.data(), rope_tables_[table], pool_);
+    cpu::ApplyRope(
+        {.data = x.data, .rows = x.rows, .num_heads = x.width / head_dim, .head_dim = head_dim, .row_stride = x.width},
+        batch_->positions.data(), rope_tables_[table], pool_);
   }
 
   void Attention(int kv_group, const cpu::KvCache& cache, const AttentionShape& shape, const Activations& q,

@@ -41,12 +41,11 @@ absl::Status CheckOptions(const ExecutorOptions& options) {
   RETURN_IF_ERROR(CheckAtLeastOne("num_threads", options.num_threads));
   if (options.kv_block_tokens < 1 || options.kv_block_tokens > kernels::cpu::kMaxKvBlockSize) {
     return absl::InvalidArgumentError(absl::StrCat("kv_block_tokens is ", options.kv_block_tokens,
-                                                   "; it must be in [1, ", kernels::cpu::kMaxKvBlockSize,
-                                                   "]"));
+                                                   "; it must be in [1, ", kernels::cpu::kMaxKvBlockSize, "]"));
   }
   if (options.dtype != DType::kF32 && options.dtype != DType::kBF16) {
-    return absl::InvalidArgumentError(absl::StrCat("dtype is ", std::string(TraitsOf(options.dtype).name),
-                                                   "; a CPU computes in F32 and BF16"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("dtype is ", std::string(TraitsOf(options.dtype).name), "; a CPU computes in F32 and BF16"));
   }
   return absl::OkStatus();
 }
@@ -210,8 +209,8 @@ absl::StatusOr<std::vector<float>> ModelExecutor::GatherLogits() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Executor>> Executor::Load(const ExecutorOptions& options,
-                                                         Communicator& communicator, LoadProgress& progress) {
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Load(const ExecutorOptions& options, Communicator& communicator,
+                                                         LoadProgress& progress) {
   auto executor = std::make_unique<ModelExecutor>(options, communicator);
   RETURN_IF_ERROR(executor->Load(progress));
   return executor;

@@ -1,5 +1,4 @@
-// One rank's model: its shard of the weights, its KV cache, its slots; runs steps. Knows no stream and no
-// process.
+// One rank's model: its shard of the weights, its KV cache, its slots; runs steps. Knows no stream and no process.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -48,8 +47,8 @@ class Executor {
   // Opens the model, compiles the program for the communicator's rank, reads this rank's slices, allocates
   // everything that steps need, and warms up. `communicator` and `progress` outlive the executor. Errors:
   // those of OpenModel and Compile; RESOURCE_EXHAUSTED, with the sums, where kv_cache_bytes hold no block.
-  static absl::StatusOr<std::unique_ptr<Executor>> Load(const ExecutorOptions& options,
-                                                        Communicator& communicator, LoadProgress& progress);
+  static absl::StatusOr<std::unique_ptr<Executor>> Load(const ExecutorOptions& options, Communicator& communicator,
+                                                        LoadProgress& progress);
   virtual ~Executor() = default;
 
   virtual ExecutorSizes sizes() const = 0;

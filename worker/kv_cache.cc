@@ -12,8 +12,7 @@ namespace {
 
 using kernels::cpu::KvCacheShape;
 
-KvCacheShape ShapeOf(const sharding::LocalKvGroup& group, const KvCacheOptions& options,
-                     std::int64_t num_blocks) {
+KvCacheShape ShapeOf(const sharding::LocalKvGroup& group, const KvCacheOptions& options, std::int64_t num_blocks) {
   return {.num_blocks = num_blocks,
           .block_size = options.block_tokens,
           .num_kv_heads = group.num_kv_heads,
@@ -25,8 +24,7 @@ KvCacheShape ShapeOf(const sharding::LocalKvGroup& group, const KvCacheOptions& 
 std::uint64_t BytesFor(const KvCacheOptions& options, std::int64_t num_blocks) {
   std::uint64_t bytes = 0;
   for (const sharding::LocalKvGroup& group : options.groups) {
-    bytes +=
-        2 * group.num_layers * static_cast<std::uint64_t>(KvCacheBytes(ShapeOf(group, options, num_blocks)));
+    bytes += 2 * group.num_layers * static_cast<std::uint64_t>(KvCacheBytes(ShapeOf(group, options, num_blocks)));
   }
   return bytes;
 }

@@ -1,6 +1,5 @@
-// The memory of keys and values on this rank. For each KV group a pool of blocks; a block holds
-// kv_block_tokens tokens of all layers of its group. Which sequence has which block is the front end's
-// business.
+// The memory of keys and values on this rank. For each KV group a pool of blocks; a block holds kv_block_tokens tokens
+// of all layers of its group. Which sequence has which block is the front end's business.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -30,9 +29,7 @@ class KvCache {
   std::uint32_t num_blocks() const { return num_blocks_; }  // of each group
 
   // Of a layer: lies in this object's memory.
-  const kernels::cpu::KvCache& layer(int group, int layer_in_group) const {
-    return layers_[group][layer_in_group];
-  }
+  const kernels::cpu::KvCache& layer(int group, int layer_in_group) const { return layers_[group][layer_in_group]; }
 
  private:
   std::unique_ptr<DeviceMemory> memory_;

@@ -1,5 +1,4 @@
-// What a rank is asked about its part of the vocabulary, and what it answers. Plain data that ranks exchange
-// as bytes.
+// What a rank is asked about its part of the vocabulary, and what it answers. Plain data that ranks exchange as bytes.
 #pragma once
 #include <cstdint>
 
@@ -20,8 +19,7 @@ struct LogitQuestion {
   std::int32_t num_candidates = 0;        // this many of the greatest logits
 };
 
-// Neutral (see kernels/sampling.h) where nothing was asked, or the part is empty. Candidates travel beside
-// it.
+// Neutral (see kernels/sampling.h) where nothing was asked, or the part is empty. Candidates travel beside it.
 struct LogitAnswer {
   TokenScore best;       // score: logit, or Gumbel score
   float best_logit = 0;  // the logit of `best`
@@ -29,8 +27,7 @@ struct LogitAnswer {
   LogSumExp scaled_log_sum_exp;
 };
 
-// Of two parts of the vocabulary together. Parts must be joined in the order of their ids for the same bits
-// everywhere.
+// Of two parts of the vocabulary together. Parts must be joined in the order of their ids for the same bits everywhere.
 LogitAnswer JoinAnswers(const LogitAnswer& a, const LogitAnswer& b);
 
 }  // namespace trireme::worker

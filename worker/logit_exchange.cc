@@ -42,8 +42,8 @@ bool Tile(const std::vector<Interval>& parts, std::int64_t vocabulary) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LogitExchange>> LogitExchange::Create(const LogitExchangeOptions& options,
-                                                                     Ops& ops, Communicator& communicator) {
+absl::StatusOr<std::unique_ptr<LogitExchange>> LogitExchange::Create(const LogitExchangeOptions& options, Ops& ops,
+                                                                     Communicator& communicator) {
   auto exchange = absl::WrapUnique(new LogitExchange(options, ops, communicator));
   RETURN_IF_ERROR(exchange->FindParts());
   exchange->Reserve();
@@ -68,8 +68,7 @@ absl::Status LogitExchange::FindParts() {
 
 void LogitExchange::Reserve() {
   const std::size_t max_candidates = options_.max_candidates;
-  const std::size_t max_message =
-      options_.max_rows * (sizeof(LogitAnswer) + max_candidates * sizeof(TokenScore));
+  const std::size_t max_message = options_.max_rows * (sizeof(LogitAnswer) + max_candidates * sizeof(TokenScore));
   candidate_offsets_.reserve(options_.max_rows + 1);
   mine_.reserve(max_message);
   all_.reserve(max_message * parts_.size());
@@ -152,8 +151,7 @@ absl::Status LogitExchange::CountPreceding(const Activations& logits, std::span<
                                            std::span<std::int64_t> counts) {
   const std::size_t num_rows = counts.size();
   counts_.resize((1 + parts_.size()) * num_rows);
-  const std::span<std::int64_t> mine = std::span(counts_).first(num_rows),
-                                all = std::span(counts_).subspan(num_rows);
+  const std::span<std::int64_t> mine = std::span(counts_).first(num_rows), all = std::span(counts_).subspan(num_rows);
   ops_.CountPreceding(logits, static_cast<std::int32_t>(options_.local_vocabulary.begin), chosen, mine);
   RETURN_IF_ERROR(Exchange(std::as_bytes(mine), std::as_writable_bytes(all)));
   for (std::size_t row = 0; row < num_rows; ++row) {
@@ -163,8 +161,7 @@ absl::Status LogitExchange::CountPreceding(const Activations& logits, std::span<
   return absl::OkStatus();
 }
 
-absl::Status LogitExchange::GatherBlocks(std::span<const float> mine, std::int64_t rows,
-                                         std::vector<float>& blocks) {
+absl::Status LogitExchange::GatherBlocks(std::span<const float> mine, std::int64_t rows, std::vector<float>& blocks) {
   blocks.resize(rows * options_.vocabulary);
   if (!is_cut()) {
     std::copy(mine.begin(), mine.end(), blocks.begin());

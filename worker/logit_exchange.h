@@ -44,8 +44,7 @@ class LogitExchange {
   // The ranking of a whole row, whose logits are gathered for it: slow. Valid until the next call of this.
   absl::StatusOr<Ranking> RankWholeRow(const Activations& logits, std::int64_t row);
 
-  // counts[r] = how many ids of row r precede chosen[r], over the whole vocabulary; 0 for a neutral
-  // chosen[r].
+  // counts[r] = how many ids of row r precede chosen[r], over the whole vocabulary; 0 for a neutral chosen[r].
   absl::Status CountPreceding(const Activations& logits, std::span<const TokenScore> chosen,
                               std::span<std::int64_t> counts);
 

@@ -9,7 +9,6 @@ int main(int argc, char** argv) {
   trireme::worker::LocalWorkerOptions options;
   trireme::FlagParser flags("trireme-worker", "One rank of a model. Started by trireme-server, not by hand.");
   trireme::worker::AddFlags(flags, &options);
-  if (const std::optional<int> exit_status = trireme::ParseOrExit(flags, {argv + 1, argv + argc}))
-    return *exit_status;
+  if (const std::optional<int> exit_status = trireme::ParseOrExit(flags, {argv + 1, argv + argc})) return *exit_status;
   return trireme::worker::RunLocalWorker(options, trireme::worker::CpuParts(options.communicator_fd));
 }

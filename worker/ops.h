@@ -71,8 +71,7 @@ class Ops {
   // A weight [out, in] for Linear. Keeps nothing of `tensor`.
   virtual std::unique_ptr<DeviceTensor> Pack(const HostTensor& tensor) = 0;
 
-  // The batch that Embed, Rope, Attention and SelectRows speak of, until the next call. It stays as it is
-  // meanwhile.
+  // The batch that Embed, Rope, Attention and SelectRows speak of, until the next call. It stays as it is meanwhile.
   virtual void SetBatch(const Batch& batch) = 0;
 
   // out[r] = the row of the batch's token id r, where `table` has the ids from `begin` on; else zeros.
@@ -81,14 +80,12 @@ class Ops {
   virtual void Linear(const DeviceTensor& weight, const DeviceTensor* bias, const Activations& x,
                       const Activations& out) = 0;
   // out may be x.
-  virtual void RmsNorm(const DeviceTensor& weight, float epsilon, const Activations& x,
-                       const Activations& out) = 0;
+  virtual void RmsNorm(const DeviceTensor& weight, float epsilon, const Activations& x, const Activations& out) = 0;
   // Rotates heads of `head_dim` in place, with `rope_tables[table]` of those the device was made with.
   virtual void Rope(int table, std::int64_t head_dim, const Activations& x) = 0;
   // Writes k and v into `cache`, whose block tables are those of `kv_group`; then out = attention of q.
   virtual void Attention(int kv_group, const kernels::cpu::KvCache& cache, const AttentionShape& shape,
-                         const Activations& q, const Activations& k, const Activations& v,
-                         const Activations& out) = 0;
+                         const Activations& q, const Activations& k, const Activations& v, const Activations& out) = 0;
   // out = silu(gate) · up; out may be either.
   virtual void GatedSilu(const Activations& gate, const Activations& up, const Activations& out) = 0;
   // out = a + b; out may be either.
@@ -103,17 +100,15 @@ class Ops {
   // out = the columns of x that lie in `part`, side by side.
   virtual void TakeColumns(const Activations& x, const sharding::Intervals& part, const Activations& out) = 0;
   // The reverse: the columns of out that lie in `part` = x.
-  virtual void PlaceColumns(const Activations& x, const sharding::Intervals& part,
-                            const Activations& out) = 0;
+  virtual void PlaceColumns(const Activations& x, const sharding::Intervals& part, const Activations& out) = 0;
 
   // `logits` holds the ids from `begin` on. One question and answer a row; `candidates` has room for the
   // num_candidates of each, one after another, and is filled up with neutral ones.
-  virtual void AnswerLogits(const Activations& logits, std::int32_t begin,
-                            std::span<const LogitQuestion> questions, std::span<LogitAnswer> answers,
-                            std::span<TokenScore> candidates) = 0;
+  virtual void AnswerLogits(const Activations& logits, std::int32_t begin, std::span<const LogitQuestion> questions,
+                            std::span<LogitAnswer> answers, std::span<TokenScore> candidates) = 0;
   // counts[r] = how many of row r's logits precede `chosen[r]` (its logit and id); 0 for a neutral one.
-  virtual void CountPreceding(const Activations& logits, std::int32_t begin,
-                              std::span<const TokenScore> chosen, std::span<std::int64_t> counts) = 0;
+  virtual void CountPreceding(const Activations& logits, std::int32_t begin, std::span<const TokenScore> chosen,
+                              std::span<std::int64_t> counts) = 0;
 };
 
 }  // namespace trireme::worker

@@ -41,12 +41,10 @@ std::span<float> Joined(const std::vector<Activations>& blocks) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ProgramRunner>> ProgramRunner::Create(const RunnerParts& parts,
-                                                                     std::int64_t max_rows) {
+absl::StatusOr<std::unique_ptr<ProgramRunner>> ProgramRunner::Create(const RunnerParts& parts, std::int64_t max_rows) {
   auto runner = absl::WrapUnique(new ProgramRunner(parts, max_rows));
   ASSIGN_OR_RETURN(runner->arena_, parts.ops.Allocate(parts.program.arena_width * max_rows * sizeof(float)));
-  ASSIGN_OR_RETURN(runner->scratch_,
-                   parts.ops.Allocate(ScratchWidth(parts.program) * max_rows * sizeof(float)));
+  ASSIGN_OR_RETURN(runner->scratch_, parts.ops.Allocate(ScratchWidth(parts.program) * max_rows * sizeof(float)));
   runner->blocks_.resize(parts.program.rank.world);
   runner->sizes_.resize(parts.program.rank.world);
   return runner;
@@ -98,9 +96,8 @@ absl::Status ProgramRunner::Do(const LocalOp& op, const sharding::LocalRope& rop
 
 absl::Status ProgramRunner::Do(const LocalOp& op, const sharding::LocalAttention& attention) {
   const kernels::cpu::KvCache& cache = parts_.kv_cache.layer(attention.kv_group, attention.layer_in_group);
-  parts_.ops.Attention(attention.kv_group, cache,
-                       {.num_heads = attention.num_heads, .scale = attention.scale}, In(op, 0), In(op, 1),
-                       In(op, 2), Out(op));
+  parts_.ops.Attention(attention.kv_group, cache, {.num_heads = attention.num_heads, .scale = attention.scale},
+                       In(op, 0), In(op, 1), In(op, 2), Out(op));
   return absl::OkStatus();
 }
 
@@ -141,18 +138,16 @@ absl::Status ProgramRunner::Do(const LocalOp& op, const sharding::AllGather& all
   const Activations in = In(op), out = Out(op);
   LayOutBlocks(in.rows, all_gather.parts);
   for (std::size_t& size : sizes_) size *= sizeof(float);
-  RETURN_IF_ERROR(parts_.communicator.AllGather(std::as_bytes(in.span()), sizes_,
-                                                std::as_writable_bytes(Joined(blocks_))));
-  for (std::size_t r = 0; r < blocks_.size(); ++r)
-    parts_.ops.PlaceColumns(blocks_[r], all_gather.parts[r], out);
+  RETURN_IF_ERROR(
+      parts_.communicator.AllGather(std::as_bytes(in.span()), sizes_, std::as_writable_bytes(Joined(blocks_))));
+  for (std::size_t r = 0; r < blocks_.size(); ++r) parts_.ops.PlaceColumns(blocks_[r], all_gather.parts[r], out);
   return absl::OkStatus();
 }
 
 absl::Status ProgramRunner::Do(const LocalOp& op, const sharding::ReduceScatter& reduce_scatter) {
   const Activations in = In(op), out = Out(op);
   LayOutBlocks(in.rows, reduce_scatter.parts);
-  for (std::size_t r = 0; r < blocks_.size(); ++r)
-    parts_.ops.TakeColumns(in, reduce_scatter.parts[r], blocks_[r]);
+  for (std::size_t r = 0; r < blocks_.size(); ++r) parts_.ops.TakeColumns(in, reduce_scatter.parts[r], blocks_[r]);
   return parts_.communicator.ReduceScatterSum(Joined(blocks_), sizes_, out.span());
 }
 

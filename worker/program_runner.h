@@ -29,8 +29,7 @@ struct RunnerParts {
 class ProgramRunner {
  public:
   // Allocates the activations of at most `max_rows` rows: nothing is allocated after that.
-  static absl::StatusOr<std::unique_ptr<ProgramRunner>> Create(const RunnerParts& parts,
-                                                               std::int64_t max_rows);
+  static absl::StatusOr<std::unique_ptr<ProgramRunner>> Create(const RunnerParts& parts, std::int64_t max_rows);
 
   // Computes logits() of the batch's sampled rows; keys and values of its rows go to the cache. A batch
   // without rows is nothing to do. Errors are those of the communicator.

@@ -24,8 +24,7 @@ constexpr std::uint32_t kOneMeeting = 2;  // the word counts meetings above the 
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::atomic<std::uint32_t>) == 4,
               "a futex is a plain 32-bit word");
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
-              "a lock in shared memory may be lost with its owner");
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a lock in shared memory may be lost with its owner");
 
 std::int64_t MonotonicNs() {
   timespec now;
@@ -75,10 +74,8 @@ bool CountsFloats(CollectiveKind kind) {
 std::string ToString(const Collective& collective) {
   const std::string name(KindName(collective.kind));
   if (collective.kind == CollectiveKind::kBarrier) return name;
-  std::string text =
-      absl::StrCat(name, " of ", collective.size, CountsFloats(collective.kind) ? " floats" : " bytes");
-  if (collective.kind == CollectiveKind::kBroadcast)
-    return absl::StrCat(text, " from rank ", collective.detail);
+  std::string text = absl::StrCat(name, " of ", collective.size, CountsFloats(collective.kind) ? " floats" : " bytes");
+  if (collective.kind == CollectiveKind::kBroadcast) return absl::StrCat(text, " from rank ", collective.detail);
   return text;
 }
 
@@ -182,8 +179,8 @@ absl::Status Rendezvous::CheckSameCollective() const {
     if (other == current_) continue;
     std::string theirs = ToString(other), ours = ToString(current_);
     if (theirs == ours) theirs += " in other parts";
-    return absl::InternalError(absl::StrCat("rank ", r, " has diverged: at collective ", collectives_,
-                                            " it is at ", theirs, ", rank ", rank_.index, " at ", ours));
+    return absl::InternalError(absl::StrCat("rank ", r, " has diverged: at collective ", collectives_, " it is at ",
+                                            theirs, ", rank ", rank_.index, " at ", ours));
   }
   return absl::OkStatus();
 }
@@ -197,16 +194,15 @@ absl::Status Rendezvous::MissingRanks() const {
   }
   // All have come, but nobody says so: whoever came last was killed between two stores.
   if (missing.empty()) missing.push_back("the rank that came last, and ended as it came,");
-  return absl::DeadlineExceededError(absl::StrCat(
-      absl::StrJoin(missing, ", "), " did not arrive within ", absl::FormatDuration(timeout_),
-      " at collective ", collectives_, ", ", ToString(current_), ", where rank ", rank_.index, " waits"));
+  return absl::DeadlineExceededError(absl::StrCat(absl::StrJoin(missing, ", "), " did not arrive within ",
+                                                  absl::FormatDuration(timeout_), " at collective ", collectives_, ", ",
+                                                  ToString(current_), ", where rank ", rank_.index, " waits"));
 }
 
 absl::Status Rendezvous::AbortReason() const {
   const bool written = shared_->reason_state.load(std::memory_order_acquire) == 2;
-  return absl::AbortedError(
-      absl::StrCat("collective ", collectives_, " of rank ", rank_.index,
-                   " was aborted: ", written ? shared_->reason : "(the reason was not written)"));
+  return absl::AbortedError(absl::StrCat("collective ", collectives_, " of rank ", rank_.index,
+                                         " was aborted: ", written ? shared_->reason : "(the reason was not written)"));
 }
 
 void Rendezvous::Abort(std::string_view reason) {

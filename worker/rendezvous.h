@@ -1,10 +1,9 @@
 // Where the ranks of a group on one host meet: the lock-free part of the shared-memory communicator.
 //
-// Goals: it cannot hang. No lock is held by anyone, so a rank may be killed between any two stores; every
-// wait has a deadline and looks at the abort bit; whoever is missing is named. Little is done to wake:
-// however many ranks sleep, each of them wakes once a meeting, since tp 9 on two cores spends its time there.
-// Non-goals: reuse after an error (the segment is thrown away with the group), hosts that do not share
-// memory.
+// Goals: it cannot hang. No lock is held by anyone, so a rank may be killed between any two stores; every wait has a
+// deadline and looks at the abort bit; whoever is missing is named. Little is done to wake: however many ranks sleep,
+// each of them wakes once a meeting, since tp 9 on two cores spends its time there. Non-goals: reuse after an error
+// (the segment is thrown away with the group), hosts that do not share memory.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -20,14 +19,7 @@
 
 namespace trireme::worker {
 
-enum class CollectiveKind : std::uint32_t {
-  kAllReduce,
-  kAllGather,
-  kReduceScatter,
-  kBroadcast,
-  kAllToAll,
-  kBarrier
-};
+enum class CollectiveKind : std::uint32_t { kAllReduce, kAllGather, kReduceScatter, kBroadcast, kAllToAll, kBarrier };
 
 // What a rank believes that all are doing. Ranks that differ have diverged.
 struct Collective {
@@ -45,9 +37,8 @@ struct RendezvousOptions {
   absl::Duration spin = absl::ZeroDuration();  // polls for so long before it sleeps
 };
 
-// How long to spin where `world` ranks of `threads_per_rank` threads run on the CPUs this process may use:
-// nothing where they outnumber the CPUs, since then a spinning rank keeps the one that it waits for from
-// running.
+// How long to spin where `world` ranks of `threads_per_rank` threads run on the CPUs this process may use: nothing
+// where they outnumber the CPUs, since then a spinning rank keeps the one that it waits for from running.
 absl::Duration SpinThatSuits(int world, int threads_per_rank);
 
 // One per rank, over memory that all ranks share. One thread at a time, except Abort.

@@ -12,9 +12,7 @@
 namespace trireme::worker {
 namespace {
 
-GumbelDraw DrawOf(const SampledRow& row) {
-  return {.seed = row.settings.seed, .position = row.position, .sample = 0};
-}
+GumbelDraw DrawOf(const SampledRow& row) { return {.seed = row.settings.seed, .position = row.position, .sample = 0}; }
 
 bool NeedsRanking(const SamplingSettings& settings) { return !settings.is_greedy() && !settings.keeps_all(); }
 
@@ -83,8 +81,7 @@ std::int32_t Sampler::NumCandidates(const SamplingSettings& settings) const {
   return static_cast<std::int32_t>(count);
 }
 
-absl::StatusOr<TokenScore> Sampler::Choose(const Activations& logits, const SampledRow& row,
-                                           std::size_t index) {
+absl::StatusOr<TokenScore> Sampler::Choose(const Activations& logits, const SampledRow& row, std::size_t index) {
   const LogitAnswer& answer = exchange_->answer(index);
   if (answer.best == TokenScore{}) {
     return absl::InternalError(absl::StrCat("no logit of slot ", row.slot, " at position ", row.position,
@@ -94,8 +91,7 @@ absl::StatusOr<TokenScore> Sampler::Choose(const Activations& logits, const Samp
   return TokenScore{answer.best_logit, answer.best.id};
 }
 
-absl::StatusOr<TokenScore> Sampler::DrawFromKept(const Activations& logits, const SampledRow& row,
-                                                 std::size_t index) {
+absl::StatusOr<TokenScore> Sampler::DrawFromKept(const Activations& logits, const SampledRow& row, std::size_t index) {
   const LogSumExp& scaled = exchange_->answer(index).scaled_log_sum_exp;
   Ranking ranking = exchange_->Candidates(index);
   std::optional<std::size_t> num_kept = NumKept(ranking, row.settings, scaled);
@@ -105,8 +101,7 @@ absl::StatusOr<TokenScore> Sampler::DrawFromKept(const Activations& logits, cons
   }
   TokenScore best, best_token;
   for (const TokenScore& token : ranking.tokens.first(num_kept.value())) {
-    const float score =
-        kernels::cpu::GumbelScore(token.id, token.score, row.settings.temperature, DrawOf(row));
+    const float score = kernels::cpu::GumbelScore(token.id, token.score, row.settings.temperature, DrawOf(row));
     if (!kernels::cpu::Precedes({score, token.id}, best)) continue;
     best = {score, token.id};
     best_token = token;

@@ -1,10 +1,9 @@
 // Chooses tokens while the vocabulary stays cut among the ranks (DESIGN, "Sampling").
 //
-// Ranks exchange what little each knows of its part (best score, sums, first candidates) and all derive the
-// same token from it, so nothing is broadcast. A row's logits are gathered only where the candidates do not
-// settle what top_k and top_p keep. A draw takes the greatest Gumbel score among the tokens that are kept;
-// its random numbers depend on seed, position and token id alone, so neither batch nor number of ranks
-// changes them.
+// Ranks exchange what little each knows of its part (best score, sums, first candidates) and all derive the same token
+// from it, so nothing is broadcast. A row's logits are gathered only where the candidates do not settle what top_k and
+// top_p keep. A draw takes the greatest Gumbel score among the tokens that are kept; its random numbers depend on seed,
+// position and token id alone, so neither batch nor number of ranks changes them.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -47,12 +46,9 @@ class Sampler {
 
   // `logits` is [rows, ids held], `rows` has one for each and is equal on all ranks; so is the result, which
   // is valid until the next call. Internal, naming the slot, if a row's logits are not numbers.
-  absl::StatusOr<std::span<const SampledToken>> Sample(const Activations& logits,
-                                                       std::span<const SampledRow> rows);
+  absl::StatusOr<std::span<const SampledToken>> Sample(const Activations& logits, std::span<const SampledRow> rows);
 
-  absl::StatusOr<std::vector<float>> GatherLogits(const Activations& logits) {
-    return exchange_->GatherLogits(logits);
-  }
+  absl::StatusOr<std::vector<float>> GatherLogits(const Activations& logits) { return exchange_->GatherLogits(logits); }
 
  private:
   Sampler(const SamplerOptions& options, std::unique_ptr<LogitExchange> exchange);
@@ -61,8 +57,7 @@ class Sampler {
   std::int32_t NumCandidates(const SamplingSettings& settings) const;
   // The token and its logit.
   absl::StatusOr<TokenScore> Choose(const Activations& logits, const SampledRow& row, std::size_t index);
-  absl::StatusOr<TokenScore> DrawFromKept(const Activations& logits, const SampledRow& row,
-                                          std::size_t index);
+  absl::StatusOr<TokenScore> DrawFromKept(const Activations& logits, const SampledRow& row, std::size_t index);
   absl::Status AddLogprobs(const Activations& logits, std::span<const SampledRow> rows);
   std::span<const TokenScore> TopLogprobs(std::size_t index, std::size_t count, double log_sum_exp);
 

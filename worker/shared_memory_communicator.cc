@@ -63,15 +63,13 @@ std::size_t SharedMemoryCommunicator::BytesFor(int world, const SharedMemoryOpti
   return Rendezvous::BytesFor(world) + 2 * static_cast<std::size_t>(world) * options.chunk_bytes;
 }
 
-absl::StatusOr<std::unique_ptr<Communicator>> SharedMemoryCommunicator::Create(
-    int fd, sharding::Rank rank, const SharedMemoryOptions& options) {
+absl::StatusOr<std::unique_ptr<Communicator>> SharedMemoryCommunicator::Create(int fd, sharding::Rank rank,
+                                                                               const SharedMemoryOptions& options) {
   if (!HoldsAllRanks(options.chunk_bytes, rank.world)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a chunk of ", options.chunk_bytes, " bytes for ", rank.world,
-                     " ranks; it must be a multiple of 64, and 64 for each rank"));
+    return absl::InvalidArgumentError(absl::StrCat("a chunk of ", options.chunk_bytes, " bytes for ", rank.world,
+                                                   " ranks; it must be a multiple of 64, and 64 for each rank"));
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<SharedSegment> segment,
-                   SharedSegment::Map(fd, BytesFor(rank.world, options)));
+  ASSIGN_OR_RETURN(std::unique_ptr<SharedSegment> segment, SharedSegment::Map(fd, BytesFor(rank.world, options)));
   auto communicator = absl::WrapUnique(new SharedMemoryCommunicator(segment->data(), rank, options));
   communicator->owned_ = std::move(segment);
   return communicator;
@@ -95,8 +93,7 @@ std::byte* SharedMemoryCommunicator::Slot(int generation, int of_rank) const {
 }
 
 void SharedMemoryCommunicator::SumSlots(std::size_t begin, std::span<float> out) const {
-  constexpr std::size_t kBlock =
-      64;  // sums that stay in registers while the ranks are added, one after another
+  constexpr std::size_t kBlock = 64;  // sums that stay in registers while the ranks are added, one after another
   for (std::size_t i = 0; i < out.size(); i += kBlock) {
     float sums[kBlock] = {};
     const std::size_t size = std::min(kBlock, out.size() - i);
@@ -140,8 +137,7 @@ absl::Status SharedMemoryCommunicator::AllReduceLarge(std::span<float> chunk) {
   return absl::OkStatus();
 }
 
-absl::Status SharedMemoryCommunicator::AllGather(std::span<const std::byte> mine,
-                                                 std::span<const std::size_t> sizes,
+absl::Status SharedMemoryCommunicator::AllGather(std::span<const std::byte> mine, std::span<const std::size_t> sizes,
                                                  std::span<std::byte> all) {
   CHECK_EQ(sizes.size(), static_cast<std::size_t>(world()));
   CHECK_EQ(sizes[rank().index], mine.size());
@@ -161,8 +157,7 @@ absl::Status SharedMemoryCommunicator::AllGather(std::span<const std::byte> mine
   return absl::OkStatus();
 }
 
-absl::Status SharedMemoryCommunicator::ReduceScatterSum(std::span<const float> data,
-                                                        std::span<const std::size_t> sizes,
+absl::Status SharedMemoryCommunicator::ReduceScatterSum(std::span<const float> data, std::span<const std::size_t> sizes,
                                                         std::span<float> mine) {
   CHECK_EQ(sizes.size(), static_cast<std::size_t>(world()));
   CHECK_EQ(sizes[rank().index], mine.size());
@@ -194,8 +189,7 @@ absl::Status SharedMemoryCommunicator::Broadcast(std::span<std::byte> data, int 
   return absl::OkStatus();
 }
 
-absl::Status SharedMemoryCommunicator::AllToAll(std::span<const std::byte> send,
-                                                std::span<std::byte> receive) {
+absl::Status SharedMemoryCommunicator::AllToAll(std::span<const std::byte> send, std::span<std::byte> receive) {
   CHECK_EQ(send.size(), receive.size());
   CHECK_EQ(send.size() % world(), 0u);
   rendezvous_.Begin({.kind = CollectiveKind::kAllToAll, .size = send.size()});
@@ -203,14 +197,12 @@ absl::Status SharedMemoryCommunicator::AllToAll(std::span<const std::byte> send,
   const std::size_t per_round = chunk_bytes_ / world();  // of each block; a slot holds a piece for every rank
   for (std::size_t round = 0; round < NumRounds(block, per_round); ++round) {
     for (int r = 0; r < world(); ++r) {
-      const std::span<const std::byte> piece =
-          Chunk(send.subspan(r * block, block), round * per_round, per_round);
+      const std::span<const std::byte> piece = Chunk(send.subspan(r * block, block), round * per_round, per_round);
       Copy(SlotToWrite() + r * per_round, piece.data(), piece.size());
     }
     RETURN_IF_ERROR(rendezvous_.Meet());
     for (int r = 0; r < world(); ++r) {
-      const std::span<std::byte> piece =
-          Chunk(receive.subspan(r * block, block), round * per_round, per_round);
+      const std::span<std::byte> piece = Chunk(receive.subspan(r * block, block), round * per_round, per_round);
       Copy(piece.data(), SlotToRead(r) + rank().index * per_round, piece.size());
     }
   }

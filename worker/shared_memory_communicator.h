@@ -19,8 +19,8 @@
 namespace trireme::worker {
 
 struct SharedMemoryOptions {
-  std::size_t chunk_bytes =
-      std::size_t{1} << 20;  // each rank has two slots of it; a multiple of 64, at least one for each rank
+  std::size_t chunk_bytes = std::size_t{1}
+                            << 20;  // each rank has two slots of it; a multiple of 64, at least one for each rank
   absl::Duration timeout = absl::Seconds(30);  // of a collective
   absl::Duration spin = absl::ZeroDuration();  // see SpinThatSuits
 };

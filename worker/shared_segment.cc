@@ -32,9 +32,9 @@ absl::StatusOr<std::unique_ptr<SharedSegment>> SharedSegment::Map(int fd, std::s
     ASSIGN_OR_RETURN(size, SizeOf(fd));
   }
   if (size != bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the shared memory (descriptor ", fd, ") has ", size, " bytes, but this rank wants ",
-                     bytes, ": ranks must agree on their number and on the chunk size"));
+    return absl::InvalidArgumentError(absl::StrCat("the shared memory (descriptor ", fd, ") has ", size,
+                                                   " bytes, but this rank wants ", bytes,
+                                                   ": ranks must agree on their number and on the chunk size"));
   }
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) return SystemError("mmap", fd);

@@ -41,8 +41,7 @@ class SingleRankCommunicator : public Communicator {
 
   void Abort(std::string_view reason) override {
     MutexLock lock(mutex_);
-    if (state_.ok())
-      state_ = absl::AbortedError(absl::StrCat("collective was aborted: ", std::string(reason)));
+    if (state_.ok()) state_ = absl::AbortedError(absl::StrCat("collective was aborted: ", std::string(reason)));
   }
 
  private:
@@ -64,8 +63,6 @@ class SingleRankCommunicator : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> MakeSingleRankCommunicator() {
-  return std::make_unique<SingleRankCommunicator>();
-}
+std::unique_ptr<Communicator> MakeSingleRankCommunicator() { return std::make_unique<SingleRankCommunicator>(); }
 
 }  // namespace trireme::worker

@@ -74,8 +74,7 @@ absl::Status SlotTable::Admit(const v1::Admit& admit) {
   Slot& slot = slots_[admit.slot()];
   if (slot.is_used) return Contradiction(admit.slot(), "admitted, but in use since epoch ", slot.epoch);
   if (admit.epoch() <= slot.epoch) {
-    return Contradiction(admit.slot(), "admitted at epoch ", admit.epoch(), ", but the last epoch was ",
-                         slot.epoch);
+    return Contradiction(admit.slot(), "admitted at epoch ", admit.epoch(), ", but the last epoch was ", slot.epoch);
   }
   RETURN_IF_ERROR(AdmitTokens(admit, slot));
   absl::StatusOr<SamplingSettings> settings = SamplingSettingsFrom(admit.sampling());
@@ -97,8 +96,7 @@ absl::Status SlotTable::AdmitTokens(const v1::Admit& admit, Slot& slot) const {
   slot.tokens.clear();
   for (std::uint32_t token : admit.tokens()) {
     if (token >= limits_.vocabulary) {
-      return Contradiction(admit.slot(), "token id ", token, " is beyond the vocabulary of ",
-                           limits_.vocabulary);
+      return Contradiction(admit.slot(), "token id ", token, " is beyond the vocabulary of ", limits_.vocabulary);
     }
     slot.tokens.push_back(static_cast<std::int32_t>(token));
   }
@@ -119,8 +117,8 @@ absl::Status SlotTable::CheckItem(const v1::StepItem& item, const Slot& slot) co
   if (slot.is_in_step) return Contradiction(item.slot(), "has two items in one step");
   const std::size_t known = slot.tokens.size();
   if (item.num_tokens() == 0 || item.num_tokens() > known - slot.num_computed) {
-    return Contradiction(item.slot(), item.num_tokens(), " tokens are to be computed, but ",
-                         slot.num_computed, " of ", known, " are computed already");
+    return Contradiction(item.slot(), item.num_tokens(), " tokens are to be computed, but ", slot.num_computed, " of ",
+                         known, " are computed already");
   }
   if (item.num_tokens() > limits_.max_num_batched_tokens - batch_.num_rows()) {
     return Contradiction(item.slot(), item.num_tokens(), " tokens after ", batch_.num_rows(),
@@ -135,8 +133,7 @@ absl::Status SlotTable::CheckItem(const v1::StepItem& item, const Slot& slot) co
 absl::Status SlotTable::AddBlocks(const v1::StepItem& item, Slot& slot) {
   const std::size_t num_groups = slot.block_tables.size();
   if (item.new_blocks_size() != 0 && static_cast<std::size_t>(item.new_blocks_size()) != num_groups) {
-    return Contradiction(item.slot(), "new blocks for ", item.new_blocks_size(), " KV groups; there are ",
-                         num_groups);
+    return Contradiction(item.slot(), "new blocks for ", item.new_blocks_size(), " KV groups; there are ", num_groups);
   }
   for (int g = 0; g < item.new_blocks_size(); ++g) {
     for (std::uint32_t block : item.new_blocks(g).blocks()) {

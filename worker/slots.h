@@ -24,8 +24,7 @@ class SlotTable {
  public:
   explicit SlotTable(const SlotLimits& limits);
 
-  // Releases, then admits, then makes the batch of the step's items, which are taken as computed from then
-  // on.
+  // Releases, then admits, then makes the batch of the step's items, which are taken as computed from then on.
   //
   // InvalidArgument, naming the slot and the numbers, if the step contradicts the table: a slot out of range,
   // released twice, admitted while in use or to an epoch that is not later, with an id beyond the vocabulary;

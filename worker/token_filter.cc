@@ -8,9 +8,7 @@ namespace trireme::worker {
 namespace {
 
 // As Transformers' TemperatureLogitsWarper: rounded to float32, so ties are judged after it.
-float Scaled(const TokenScore& token, const SamplingSettings& settings) {
-  return token.score / settings.temperature;
-}
+float Scaled(const TokenScore& token, const SamplingSettings& settings) { return token.score / settings.temperature; }
 
 // The tokens whose scaled logit is no less than that of the k-th.
 std::optional<std::size_t> NumKeptByTopK(const Ranking& ranking, const SamplingSettings& settings) {
@@ -70,8 +68,7 @@ Ranking Merge(std::span<const RankedPart> parts, std::vector<TokenScore>& out) {
   }
 }
 
-std::optional<std::size_t> NumKept(const Ranking& ranking, const SamplingSettings& settings,
-                                   const LogSumExp& scaled) {
+std::optional<std::size_t> NumKept(const Ranking& ranking, const SamplingSettings& settings, const LogSumExp& scaled) {
   CHECK_GT(settings.temperature, 0);
   CHECK(!ranking.tokens.empty());
   if (settings.top_k == 0) {

@@ -13,8 +13,7 @@
 
 namespace trireme::worker {
 
-// The first tokens of a row of logits, in the order of kernels' Precedes: by logit, of equal ones the lower
-// id.
+// The first tokens of a row of logits, in the order of kernels' Precedes: by logit, of equal ones the lower id.
 struct Ranking {
   std::span<const TokenScore> tokens;
   bool is_complete = false;  // these are all tokens of the vocabulary
@@ -33,7 +32,6 @@ Ranking Merge(std::span<const RankedPart> parts, std::vector<TokenScore>& out);
 // How many tokens of the ranking's beginning are kept; at least 1. Nothing if the ranking ends before that is
 // certain: then a longer one must be asked for. `scaled` is over the whole row's logits / temperature, and
 // only looked at if top_k is 0. REQUIRES: temperature > 0, the ranking is not empty, logits are not NaN.
-std::optional<std::size_t> NumKept(const Ranking& ranking, const SamplingSettings& settings,
-                                   const LogSumExp& scaled);
+std::optional<std::size_t> NumKept(const Ranking& ranking, const SamplingSettings& settings, const LogSumExp& scaled);
 
 }  // namespace trireme::worker

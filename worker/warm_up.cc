@@ -11,8 +11,7 @@ namespace trireme::worker {
 namespace {
 
 // One sequence of `num_rows` tokens of id 0, in the blocks that `block_table` lists.
-Batch OneSequence(std::int64_t num_rows, std::size_t num_kv_groups,
-                  const std::vector<std::int32_t>& block_table) {
+Batch OneSequence(std::int64_t num_rows, std::size_t num_kv_groups, const std::vector<std::int32_t>& block_table) {
   Batch batch;
   batch.token_ids.assign(num_rows, 0);
   batch.positions.resize(num_rows);

@@ -1,5 +1,4 @@
-// First steps before the first request: pages are touched, code is generated, and the group proves that it
-// can sum.
+// First steps before the first request: pages are touched, code is generated, and the group proves that it can sum.
 #pragma once
 #include <cstddef>
 #include <cstdint>

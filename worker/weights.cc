@@ -13,9 +13,15 @@ using sharding::LocalParameter;
 
 void Add(sharding::UsedAs as, ParameterUse& use) {
   switch (as) {
-    case sharding::UsedAs::kTable: use.as_table = true; return;
-    case sharding::UsedAs::kWeight: use.as_weight = true; return;
-    case sharding::UsedAs::kVector: use.as_vector = true; return;
+    case sharding::UsedAs::kTable:
+      use.as_table = true;
+      return;
+    case sharding::UsedAs::kWeight:
+      use.as_weight = true;
+      return;
+    case sharding::UsedAs::kVector:
+      use.as_vector = true;
+      return;
   }
 }
 
@@ -59,9 +65,8 @@ std::vector<ParameterUse> UsesOf(const sharding::CompiledProgram& program) {
   return uses;
 }
 
-absl::StatusOr<Weights> Weights::Load(const sharding::CompiledProgram& program,
-                                      const sharding::Checkpoint& checkpoint, DType dtype, Ops& ops,
-                                      LoadProgress& progress) {
+absl::StatusOr<Weights> Weights::Load(const sharding::CompiledProgram& program, const sharding::Checkpoint& checkpoint,
+                                      DType dtype, Ops& ops, LoadProgress& progress) {
   const std::vector<ParameterUse> uses = UsesOf(program);
   std::uint64_t total_bytes = 0;
   for (std::size_t id = 0; id < uses.size(); ++id) {

@@ -30,12 +30,10 @@ std::vector<ParameterUse> UsesOf(const sharding::CompiledProgram& program);
 // Immutable once loaded.
 class Weights {
  public:
-  // Reads the slices of each parameter, once, and hands them to `ops`; at any time one parameter's slices at
-  // most are held besides what the device has. `dtype` is kF32 or kBF16. Errors are those of
-  // Checkpoint::Read.
-  static absl::StatusOr<Weights> Load(const sharding::CompiledProgram& program,
-                                      const sharding::Checkpoint& checkpoint, sharding::DType dtype, Ops& ops,
-                                      LoadProgress& progress);
+  // Reads the slices of each parameter, once, and hands them to `ops`; at any time one parameter's slices at most are
+  // held besides what the device has. `dtype` is kF32 or kBF16. Errors are those of Checkpoint::Read.
+  static absl::StatusOr<Weights> Load(const sharding::CompiledProgram& program, const sharding::Checkpoint& checkpoint,
+                                      sharding::DType dtype, Ops& ops, LoadProgress& progress);
 
   // REQUIRES: the program uses the parameter so.
   const DeviceTensor& table(sharding::LocalParameterId id) const { return *tables_[id]; }

@@ -20,8 +20,8 @@ absl::StatusOr<std::string> TakeString(json& message, std::size_t index, const c
     return absl::InvalidArgumentError(absl::StrCat("message ", index, " has no \"", key, "\""));
   }
   if (!found->is_string()) {
-    return absl::InvalidArgumentError(absl::StrCat("message ", index, ": \"", key, "\" is ", found->type_name(),
-                                                   "; expected a string"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("message ", index, ": \"", key, "\" is ", found->type_name(), "; expected a string"));
   }
   std::string value = found->get<std::string>();
   message.erase(found);

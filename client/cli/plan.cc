@@ -35,8 +35,7 @@ struct Options {
 
 absl::Status ParseDType(std::string_view text, std::string* dtype) {
   if (text != "float32" && text != "bfloat16") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected float32 or bfloat16, got \"", std::string(text), "\""));
+    return absl::InvalidArgumentError(absl::StrCat("expected float32 or bfloat16, got \"", std::string(text), "\""));
   }
   *dtype = text;
   return absl::OkStatus();
@@ -48,20 +47,21 @@ FlagParser DeclareFlags(Options* options) {
   flags.AddRequired("tp-degree", "N", "ranks", &options->tp_degree);
   flags.Add("plan", "FILE", "rules over the family's own: JSON, module pattern to strategy", &options->plan);
   flags.Add("rank", "R", "whose modules to show", &options->rank);
-  flags.AddParsed("dtype", "TYPE", "what weights and KV cache would be held in: float32, bfloat16",
-                  [options](std::string_view text) { return ParseDType(text, &options->dtype); }, options->dtype);
+  flags.AddParsed(
+      "dtype", "TYPE", "what weights and KV cache would be held in: float32, bfloat16",
+      [options](std::string_view text) { return ParseDType(text, &options->dtype); }, options->dtype);
   flags.AddSwitch("json", "one JSON object, with every module of every rank", &options->json);
   return flags;
 }
 
 absl::Status CheckOptions(const Options& options) {
   if (options.tp_degree < 1 || options.tp_degree > sharding::kMaxTpDegree) {
-    return absl::InvalidArgumentError(absl::StrCat("--tp-degree: expected a number from 1 to ", sharding::kMaxTpDegree,
-                                                   ", got ", options.tp_degree));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--tp-degree: expected a number from 1 to ", sharding::kMaxTpDegree, ", got ", options.tp_degree));
   }
   if (options.rank < 0 || options.rank >= options.tp_degree) {
-    return absl::InvalidArgumentError(absl::StrCat("--rank: expected a number from 0 to ", options.tp_degree - 1,
-                                                   ", got ", options.rank));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--rank: expected a number from 0 to ", options.tp_degree - 1, ", got ", options.rank));
   }
   return absl::OkStatus();
 }

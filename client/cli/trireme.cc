@@ -32,8 +32,8 @@ void PrintUsage(std::ostream& out) {
 
 int ReportFailure(std::string_view command, const absl::Status& status, Terminal& terminal) {
   terminal.out.flush();
-  terminal.err << command << ": " << absl::StatusCodeToString(status.code()) << ": "
-               << std::string(status.message()) << "\n";
+  terminal.err << command << ": " << absl::StatusCodeToString(status.code()) << ": " << std::string(status.message())
+               << "\n";
   return kExitFailed;
 }
 

@@ -45,8 +45,7 @@ double BestSeconds(const ThreadPool& pool, const std::function<void()>& run) {
 
 std::vector<float> Numbers(std::int64_t count) {
   std::vector<float> out(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < out.size(); ++i)
-    out[i] = static_cast<float>(i * 2654435761u % 1000) * 1e-3f - 0.5f;
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(i * 2654435761u % 1000) * 1e-3f - 0.5f;
   return out;
 }
 
@@ -57,14 +56,13 @@ double ReadBandwidth(ThreadPool& pool) {
   std::fill_n(buffer.As<std::uint64_t>(), kBeyondCaches / 8, 1);
   std::atomic<std::uint64_t> total = 0;
   const double seconds = BestSeconds(pool, [&] {
-    pool.ParallelFor(static_cast<std::int64_t>(kBeyondCaches) / 64,
-                     [&](std::int64_t begin, std::int64_t end) {
-                       std::uint64_t sums[8] = {};
-                       for (std::int64_t line = begin; line < end; ++line) {
-                         for (int i = 0; i < 8; ++i) sums[i] += data[8 * line + i];
-                       }
-                       total += std::accumulate(sums, sums + 8, std::uint64_t{0});
-                     });
+    pool.ParallelFor(static_cast<std::int64_t>(kBeyondCaches) / 64, [&](std::int64_t begin, std::int64_t end) {
+      std::uint64_t sums[8] = {};
+      for (std::int64_t line = begin; line < end; ++line) {
+        for (int i = 0; i < 8; ++i) sums[i] += data[8 * line + i];
+      }
+      total += std::accumulate(sums, sums + 8, std::uint64_t{0});
+    });
   });
   return static_cast<double>(kBeyondCaches) / seconds * 1e-9;
 }
@@ -77,8 +75,7 @@ struct Shape {
 template <typename MakeOne>
 double SecondsPerProduct(const ThreadPool& pool, const Shape& shape, std::int64_t weight_bytes,
                          const MakeOne& make_one) {
-  const auto copies =
-      std::clamp<std::int64_t>(static_cast<std::int64_t>(kBeyondCaches) / weight_bytes, 1, 64);
+  const auto copies = std::clamp<std::int64_t>(static_cast<std::int64_t>(kBeyondCaches) / weight_bytes, 1, 64);
   std::vector<std::function<void()>> products;
   for (std::int64_t i = 0; i < copies; ++i) products.push_back(make_one());
   const std::size_t used = shape.rows > 1 ? std::min<std::size_t>(products.size(), 8) : products.size();
@@ -89,16 +86,15 @@ double SecondsPerProduct(const ThreadPool& pool, const Shape& shape, std::int64_
          static_cast<double>(used);
 }
 
-void Print(const char* name, const Shape& shape, std::int64_t weight_bytes, double seconds,
-           double bandwidth) {
+void Print(const char* name, const Shape& shape, std::int64_t weight_bytes, double seconds, double bandwidth) {
   const double rate = static_cast<double>(weight_bytes) / seconds * 1e-9;
   const double flops = 2.0 * static_cast<double>(shape.rows * shape.n * shape.k) / seconds * 1e-9;
   std::printf("  %-22s %9.1f us %7.2f GB/s (%3.0f %% of a read) %8.1f GFLOP/s\n", name, seconds * 1e6, rate,
               100 * rate / bandwidth, flops);
 }
 
-void BenchmarkOurs(const char* name, const Shape& shape, ElementType type, ProductEngine engine,
-                   double bandwidth, ThreadPool& pool) {
+void BenchmarkOurs(const char* name, const Shape& shape, ElementType type, ProductEngine engine, double bandwidth,
+                   ThreadPool& pool) {
   const std::vector<float> weight = Numbers(shape.n * shape.k), x = Numbers(shape.rows * shape.k);
   std::vector<Bfloat16> halves;
   if (type == ElementType::kBfloat16)
@@ -161,9 +157,8 @@ void BenchmarkAttention(std::int64_t queries, std::int64_t context, ElementType 
   const double pairs =
       static_cast<double>(queries) * (static_cast<double>(context) + static_cast<double>(queries + 1) / 2);
   std::printf("attention, %4d queries after %4d, %s: %8.1f us %7.1f GFLOP/s %6.2f GB/s of cache\n",
-              static_cast<int>(queries), static_cast<int>(context),
-              type == ElementType::kFloat32 ? "f32 " : "bf16", seconds * 1e6,
-              pairs * kHeads * kHeadDim * 4 / seconds * 1e-9,
+              static_cast<int>(queries), static_cast<int>(context), type == ElementType::kFloat32 ? "f32 " : "bf16",
+              seconds * 1e6, pairs * kHeads * kHeadDim * 4 / seconds * 1e-9,
               2 * static_cast<double>(keys.size()) / seconds * 1e-9);
 }
 
@@ -173,15 +168,11 @@ void BenchmarkSampling() {
   const LogitShard shard{logits, 0};
   std::vector<TokenScore> top(64);
   volatile double sink = 0;
-  const auto print = [](const char* name, double seconds) {
-    std::printf("%-40s %8.1f us\n", name, seconds * 1e6);
-  };
+  const auto print = [](const char* name, double seconds) { std::printf("%-40s %8.1f us\n", name, seconds * 1e6); };
   print("49152 logits: best", BestSeconds(pool, [&] { sink = LocalBest(shard).score; }));
   print("49152 logits: log-sum-exp", BestSeconds(pool, [&] { sink = LocalLogSumExp(shard, 0.7f).sum; }));
-  print("49152 logits: top 64",
-        BestSeconds(pool, [&] { sink = static_cast<double>(TopCandidates(shard, top)); }));
-  print("49152 logits: Gumbel best",
-        BestSeconds(pool, [&] { sink = GumbelBest(shard, 0.7f, {.seed = 1}).score; }));
+  print("49152 logits: top 64", BestSeconds(pool, [&] { sink = static_cast<double>(TopCandidates(shard, top)); }));
+  print("49152 logits: Gumbel best", BestSeconds(pool, [&] { sink = GumbelBest(shard, 0.7f, {.seed = 1}).score; }));
 }
 
 void Run(int threads) {
@@ -201,6 +192,4 @@ void Run(int threads) {
 }  // namespace
 }  // namespace trireme::kernels::cpu
 
-int main(int argc, char** argv) {
-  trireme::kernels::cpu::Run(argc > 1 ? std::atoi(argv[1]) : trireme::UsableCpus());
-}
+int main(int argc, char** argv) { trireme::kernels::cpu::Run(argc > 1 ? std::atoi(argv[1]) : trireme::UsableCpus()); }

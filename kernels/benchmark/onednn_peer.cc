@@ -20,10 +20,8 @@ OneDnnFloatProduct::OneDnnFloatProduct(const float* weight, std::int64_t rows, s
     : state_(std::make_unique<State>()) {
   omp_set_num_threads(1);
   constexpr auto kFloat = memory::data_type::f32;
-  const memory::desc x({rows, k}, kFloat, memory::format_tag::ab),
-      out({rows, n}, kFloat, memory::format_tag::ab);
-  const memory::desc any({k, n}, kFloat, memory::format_tag::any),
-      plain({k, n}, kFloat, memory::format_tag::ba);
+  const memory::desc x({rows, k}, kFloat, memory::format_tag::ab), out({rows, n}, kFloat, memory::format_tag::ab);
+  const memory::desc any({k, n}, kFloat, memory::format_tag::any), plain({k, n}, kFloat, memory::format_tag::ba);
   state_->description = dnnl::matmul::primitive_desc(dnnl::matmul::desc(x, any, out), state_->engine);
   state_->primitive = dnnl::matmul(state_->description);
   memory from(plain, state_->engine, const_cast<float*>(weight));

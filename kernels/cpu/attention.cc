@@ -2,8 +2,7 @@
 // the heads that share the KV head. It walks the cache block by block: scores, then softmax, then values,
 // each over all its rows while the block is in the first-level cache. All it needs lies on the stack.
 //
-// Rows of a piece never touch each other's numbers, and what is done to a row does not depend on how many
-// they are.
+// Rows of a piece never touch each other's numbers, and what is done to a row does not depend on how many they are.
 #include "kernels/attention.h"
 
 #include <algorithm>
@@ -120,14 +119,12 @@ void GatherBlock(const Element* values, std::int64_t head_dim, std::int64_t coun
     FloatVector sums[kRows];
     HWY_UNROLL(8)
     for (int r = 0; r < kRows; ++r) {
-      sums[r] =
-          hn::Mul(hn::Set(kFloatTag, rows[r].correction), hn::Load(kFloatTag, rows[r].sum_of_values + d));
+      sums[r] = hn::Mul(hn::Set(kFloatTag, rows[r].correction), hn::Load(kFloatTag, rows[r].sum_of_values + d));
     }
     for (std::int64_t j = 0; j < count; ++j) {
       const FloatVector value = LoadVector(values + j * head_dim + d);
       HWY_UNROLL(8)
-      for (int r = 0; r < kRows; ++r)
-        sums[r] = hn::MulAdd(hn::Set(kFloatTag, rows[r].weights[j]), value, sums[r]);
+      for (int r = 0; r < kRows; ++r) sums[r] = hn::MulAdd(hn::Set(kFloatTag, rows[r].weights[j]), value, sums[r]);
     }
     HWY_UNROLL(8)
     for (int r = 0; r < kRows; ++r) hn::Store(sums[r], kFloatTag, rows[r].sum_of_values + d);
@@ -181,8 +178,7 @@ void WalkBlock(const Piece& piece, std::int64_t begin, const Element* keys, cons
     if (seen(r) > 0) SoftmaxBlock(seen(r), rows[r]);
   }
   if (seen(0) == shape.block_size) {  // rows lie by position: so all see all of it
-    return kBlockFunctions<Element>[piece.num_rows - 1].gather(values, shape.head_dim, shape.block_size,
-                                                               rows);
+    return kBlockFunctions<Element>[piece.num_rows - 1].gather(values, shape.head_dim, shape.block_size, rows);
   }
   for (int r = 0; r < piece.num_rows; ++r) {
     if (seen(r) > 0) GatherBlock<1>(values, shape.head_dim, seen(r), rows + r);
@@ -251,8 +247,7 @@ struct Cutter {
             .position = sequence.context_length + token};
   }
 
-  // The index-th piece of a sequence. The longest come first, so that no thread is left with a long one at
-  // the end.
+  // The index-th piece of a sequence. The longest come first, so that no thread is left with a long one at the end.
   Piece PieceOf(const SequenceRows& sequence, std::int64_t index) const {
     const std::int64_t num_rows = sequence.num_queries * heads_per_kv_head();
     const std::int64_t begin = (PiecesPerKvHead(sequence) - 1 - index / num_kv_heads) * kMaxPieceRows;
@@ -274,9 +269,7 @@ void PagedAttention(const AttentionRows& rows, std::span<const SequenceRows> seq
   CHECK_GT(cache.shape.num_kv_heads, 0);
   CHECK_EQ(parameters.num_heads % cache.shape.num_kv_heads, 0);
   const Cutter cutter{rows, parameters.num_heads, cache.shape.num_kv_heads, cache.shape.head_dim};
-  const auto pieces_of = [&](const SequenceRows& s) {
-    return cutter.PiecesPerKvHead(s) * cutter.num_kv_heads;
-  };
+  const auto pieces_of = [&](const SequenceRows& s) { return cutter.PiecesPerKvHead(s) * cutter.num_kv_heads; };
   const std::int64_t num_pieces = CountPieces(sequences, pieces_of);
 
   // As ParallelForEach, with a cursor for each thread.

@@ -17,8 +17,7 @@ void EmbedRow(const Element* table_row, std::int64_t dim, float* out) {
 
 }  // namespace
 
-void Embed(const Matrix& table, std::int64_t begin, std::span<const std::int32_t> ids, float* out,
-           ThreadPool& pool) {
+void Embed(const Matrix& table, std::int64_t begin, std::span<const std::int32_t> ids, float* out, ThreadPool& pool) {
   const std::int64_t dim = table.columns;
   const auto embed = [&]<typename Element>(const Element* data) {
     pool.ParallelFor(std::ssize(ids), MinRows(dim), [&](std::int64_t first, std::int64_t last) {

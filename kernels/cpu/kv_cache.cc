@@ -17,8 +17,7 @@ struct Destination {
   std::int64_t stride;
 };
 template <typename Element>
-void WriteToken(const float* row, const KvCacheShape& shape, std::int64_t block, Destination to,
-                Element* cache) {
+void WriteToken(const float* row, const KvCacheShape& shape, std::int64_t block, Destination to, Element* cache) {
   for (std::int64_t h = 0; h < shape.num_kv_heads; ++h) {
     Element* out = cache + KvHeadOffset(shape, block, h) + to.offset_in_head;
     for (std::int64_t d = 0; d < shape.head_dim; ++d) Put(row[h * shape.head_dim + d], out + d * to.stride);
@@ -47,20 +46,18 @@ void CheckKvCacheShape(const KvCacheShape& shape) {
   CHECK_LE(shape.head_dim, kMaxHeadDim);
 }
 
-void WriteKv(const KvRows& rows, std::span<const SequenceRows> sequences, const KvCache& cache,
-             ThreadPool& pool) {
+void WriteKv(const KvRows& rows, std::span<const SequenceRows> sequences, const KvCache& cache, ThreadPool& pool) {
   CheckKvCacheShape(cache.shape);
   const auto num_queries = [](const SequenceRows& s) { return s.num_queries; };
   const auto write = [&]<typename Element>(Element) {
     const std::int64_t elements = 2 * cache.shape.num_kv_heads * cache.shape.head_dim;
-    pool.ParallelFor(CountPieces(sequences, num_queries), MinRows(elements),
-                     [&](std::int64_t begin, std::int64_t end) {
-                       RaggedCursor cursor(sequences, num_queries);
-                       for (std::int64_t i = begin; i < end; ++i) {
-                         const auto place = cursor.Find(i);
-                         WriteRow<Element>(rows, place.sequence, place.index, cache);
-                       }
-                     });
+    pool.ParallelFor(CountPieces(sequences, num_queries), MinRows(elements), [&](std::int64_t begin, std::int64_t end) {
+      RaggedCursor cursor(sequences, num_queries);
+      for (std::int64_t i = begin; i < end; ++i) {
+        const auto place = cursor.Find(i);
+        WriteRow<Element>(rows, place.sequence, place.index, cache);
+      }
+    });
   };
   cache.shape.type == ElementType::kFloat32 ? write(float{}) : write(Bfloat16{});
 }

@@ -6,8 +6,7 @@
 
 namespace trireme::kernels::cpu {
 
-// The first element of a KV head's part of a block: [head_dim][block_size] of keys, [block_size][head_dim] of
-// values.
+// The first element of a KV head's part of a block: [head_dim][block_size] of keys, [block_size][head_dim] of values.
 constexpr std::int64_t KvHeadOffset(const KvCacheShape& shape, std::int64_t block, std::int64_t kv_head) {
   return (block * shape.num_kv_heads + kv_head) * shape.head_dim * shape.block_size;
 }

@@ -9,8 +9,7 @@
 namespace trireme::kernels::cpu {
 namespace {
 
-std::unique_ptr<internal::ProductBackend> MakeBackend(const Matrix& weight, ProductEngine engine,
-                                                      ThreadPool& pool) {
+std::unique_ptr<internal::ProductBackend> MakeBackend(const Matrix& weight, ProductEngine engine, ThreadPool& pool) {
   CHECK_GE(weight.rows, 0);
   CHECK_GE(weight.columns, 0);
   const bool is_empty = weight.rows == 0 || weight.columns == 0;  // which oneDNN need not see

@@ -93,11 +93,10 @@ struct SliceProduct {
     ThreadState& thread = ThisThread();
     const auto of = [](const memory::desc& d, void* data) { return memory(d, Engine(), data); };
     const memory::desc scratch = description.scratchpad_desc();
-    primitive.execute(thread.stream,
-                      {{DNNL_ARG_SRC, of(description.src_desc(), const_cast<void*>(x))},
-                       {DNNL_ARG_WEIGHTS, weights},
-                       {DNNL_ARG_DST, of(description.dst_desc(), out)},
-                       {DNNL_ARG_SCRATCHPAD, of(scratch, thread.Scratchpad(scratch.get_size()))}});
+    primitive.execute(thread.stream, {{DNNL_ARG_SRC, of(description.src_desc(), const_cast<void*>(x))},
+                                      {DNNL_ARG_WEIGHTS, weights},
+                                      {DNNL_ARG_DST, of(description.dst_desc(), out)},
+                                      {DNNL_ARG_SCRATCHPAD, of(scratch, thread.Scratchpad(scratch.get_size()))}});
     thread.stream.wait();
   }
 };
@@ -107,8 +106,8 @@ memory::desc AnyLayout(std::int64_t k, std::int64_t columns) {
 }
 
 // Rows of a slice's result, to `out` with the bias.
-void AddBiasTo(const float* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns,
-               const float* bias, float* out, std::int64_t out_stride) {
+void AddBiasTo(const float* from, std::int64_t from_stride, std::int64_t rows, std::int64_t columns, const float* bias,
+               float* out, std::int64_t out_stride) {
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t j = 0; j < columns; ++j) {
       out[r * out_stride + j] = from[r * from_stride + j] + (bias == nullptr ? 0.0f : bias[j]);
@@ -131,8 +130,7 @@ class OneDnnProduct final : public ProductBackend {
     pool.ParallelForEach(num_slices, [&](std::int64_t s) { PackSlice(weight, s); });
   }
 
-  void Multiply(const void* x, std::int64_t rows, const float* bias, float* out,
-                ThreadPool& pool) const override {
+  void Multiply(const void* x, std::int64_t rows, const float* bias, float* out, ThreadPool& pool) const override {
     pool.ParallelForEach(std::ssize(slices_), [&](std::int64_t s) {
       for (std::int64_t begin = 0; begin < rows;) {
         const RowPiece piece = NextRowPiece(rows - begin);
@@ -151,9 +149,7 @@ class OneDnnProduct final : public ProductBackend {
     memory weights;
   };
 
-  std::int64_t ColumnsOf(std::int64_t slice) const {
-    return std::min(kSliceColumns, n_ - slice * kSliceColumns);
-  }
+  std::int64_t ColumnsOf(std::int64_t slice) const { return std::min(kSliceColumns, n_ - slice * kSliceColumns); }
 
   void MakePrimitives(std::int64_t columns) {
     std::vector<SliceProduct>& products = products_[columns];
@@ -179,8 +175,7 @@ class OneDnnProduct final : public ProductBackend {
     // [columns, k] as it comes, seen as [k, columns].
     const memory::desc plain({k_, columns}, memory::data_type::bf16, memory::dims{1, k_});
     memory from(plain, Engine(), const_cast<Bfloat16*>(weight + s * kSliceColumns * k_));
-    slice.weights =
-        memory(PackedDescription(columns), Engine(), packed_.As<std::byte>() + slice.offset_bytes);
+    slice.weights = memory(PackedDescription(columns), Engine(), packed_.As<std::byte>() + slice.offset_bytes);
     dnnl::stream& stream = ThisThread().stream;
     dnnl::reorder(from, slice.weights).execute(stream, from, slice.weights);
     stream.wait();
@@ -212,8 +207,7 @@ class OneDnnProduct final : public ProductBackend {
 
 std::unique_ptr<ProductBackend> MakeOneDnnProduct(const Matrix& weight, ThreadPool& pool) {
   CHECK(weight.type == ElementType::kBfloat16) << "oneDNN multiplies bfloat16 weights only";
-  return std::make_unique<OneDnnProduct>(static_cast<const Bfloat16*>(weight.data), weight.rows,
-                                         weight.columns, pool);
+  return std::make_unique<OneDnnProduct>(static_cast<const Bfloat16*>(weight.data), weight.rows, weight.columns, pool);
 }
 
 }  // namespace trireme::kernels::cpu::internal

@@ -44,8 +44,7 @@ namespace HWY_NAMESPACE {
 constexpr int kVectors = static_cast<int>(kPanelColumns / kLanes);  // of a panel's row
 constexpr int kMaxTileRows = kVectors == 2 ? 12 : 3;                // 24 sums of 32 registers, or 12 of 16
 
-// One k of a panel. Vectors [0, kVectors / 2) hold the panel's columns from 0, the others those from
-// kHalfPanel.
+// One k of a panel. Vectors [0, kVectors / 2) hold the panel's columns from 0, the others those from kHalfPanel.
 struct PanelRow {
   FloatVector v[kVectors];
 };
@@ -152,8 +151,7 @@ class OwnProduct final : public ProductBackend {
     });
   }
 
-  void Multiply(const void* x, std::int64_t rows, const float* bias, float* out,
-                ThreadPool& pool) const override {
+  void Multiply(const void* x, std::int64_t rows, const float* bias, float* out, ThreadPool& pool) const override {
     // Pieces of work: some panels by some rows. Small enough to share out, large enough to hide the sharing;
     // pieces of the same panels follow each other, while those are in the cache.
     const std::int64_t panels =

@@ -17,8 +17,7 @@ namespace HWY_NAMESPACE {
 float SumOfSquares(const float* x, std::int64_t dim) {
   // Four sums, so that additions do not wait for each other.
   constexpr std::int64_t kSums = 4;
-  FloatVector sums[kSums] = {hn::Zero(kFloatTag), hn::Zero(kFloatTag), hn::Zero(kFloatTag),
-                             hn::Zero(kFloatTag)};
+  FloatVector sums[kSums] = {hn::Zero(kFloatTag), hn::Zero(kFloatTag), hn::Zero(kFloatTag), hn::Zero(kFloatTag)};
   std::int64_t i = 0;
   for (; i + kSums * kLanes <= dim; i += kSums * kLanes) {
     HWY_UNROLL(4)
@@ -37,8 +36,8 @@ float SumOfSquares(const float* x, std::int64_t dim) {
 void NormRow(const float* x, const float* weight, std::int64_t dim, float epsilon, float* out) {
   const float mean = SumOfSquares(x, dim) / static_cast<float>(dim);
   const FloatVector factor = hn::Set(kFloatTag, 1.0f / std::sqrt(mean + epsilon));
-  ForEachVector(dim, [&](auto load, auto store)
-                         HWY_ATTR { store(hn::Mul(hn::Mul(load(x), factor), load(weight)), out); });
+  ForEachVector(dim,
+                [&](auto load, auto store) HWY_ATTR { store(hn::Mul(hn::Mul(load(x), factor), load(weight)), out); });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -50,8 +49,7 @@ namespace trireme::kernels::cpu {
 
 HWY_EXPORT(NormRow);
 
-void RmsNorm(const float* x, const float* weight, RowsByDim shape, float epsilon, float* out,
-             ThreadPool& pool) {
+void RmsNorm(const float* x, const float* weight, RowsByDim shape, float epsilon, float* out, ThreadPool& pool) {
   pool.ParallelFor(shape.rows, MinRows(shape.dim), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t r = begin; r < end; ++r) {
       HWY_DYNAMIC_DISPATCH(NormRow)(x + r * shape.dim, weight, shape.dim, epsilon, out + r * shape.dim);

@@ -33,8 +33,7 @@ namespace trireme::kernels::cpu {
 
 HWY_EXPORT(RotateHead);
 
-RopeTable::RopeTable(std::span<const float> inverse_frequencies, std::int64_t max_positions,
-                     float attention_factor)
+RopeTable::RopeTable(std::span<const float> inverse_frequencies, std::int64_t max_positions, float attention_factor)
     : half_dim_(std::ssize(inverse_frequencies)), max_positions_(max_positions) {
   cosines_.reserve(static_cast<std::size_t>(half_dim_ * max_positions));
   sines_.reserve(cosines_.capacity());

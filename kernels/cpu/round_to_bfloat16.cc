@@ -25,8 +25,7 @@ HWY_INLINE Bits Rounded(FloatVector v) {
 }
 
 void RoundToFloats(const float* values, std::int64_t n, float* out) {
-  ForEachVector(
-      n, [&](auto load, auto store) HWY_ATTR { store(hn::BitCast(kFloatTag, Rounded(load(values))), out); });
+  ForEachVector(n, [&](auto load, auto store) HWY_ATTR { store(hn::BitCast(kFloatTag, Rounded(load(values))), out); });
 }
 
 void RoundToHalves(const float* values, std::int64_t n, Bfloat16* out) {

@@ -83,8 +83,7 @@ void FillWords(std::int64_t begin, std::int64_t count, const GumbelDraw& draw, s
   const PhiloxKey key = PhiloxKeyOfSeed(draw.seed);
   for (std::int64_t i = 0; i < count;) {
     const std::int64_t id = begin + i;
-    const auto four =
-        Philox4x32({static_cast<std::uint32_t>(id / kIdsPerCounter), draw.position, draw.sample, 0}, key);
+    const auto four = Philox4x32({static_cast<std::uint32_t>(id / kIdsPerCounter), draw.position, draw.sample, 0}, key);
     for (std::int64_t w = id % kIdsPerCounter; w < kIdsPerCounter && i < count; ++w) {
       words[i++] = four[static_cast<std::size_t>(w)];
     }
@@ -124,8 +123,7 @@ std::int64_t TopCandidates(const LogitShard& shard, std::span<TokenScore> out) {
   // A heap whose top is the last of those kept.
   std::int64_t count = 0;
   for (std::int64_t i = 0; i < std::ssize(shard.logits); ++i) {
-    const TokenScore token{shard.logits[static_cast<std::size_t>(i)],
-                           shard.begin + static_cast<std::int32_t>(i)};
+    const TokenScore token{shard.logits[static_cast<std::size_t>(i)], shard.begin + static_cast<std::int32_t>(i)};
     if (std::isnan(token.score)) continue;
     if (count == std::ssize(out)) {
       if (!Precedes(token, out.front())) continue;
@@ -156,8 +154,8 @@ TokenScore GumbelBest(const LogitShard& shard, float temperature, const GumbelDr
     FillWords(shard.begin + begin, count, draw, words.data());
     HWY_DYNAMIC_DISPATCH(GumbelOf)(words.data(), count, gumbels.data());
     for (std::int64_t i = 0; i < count; ++i) {
-      const float score = shard.logits[static_cast<std::size_t>(begin + i)] / temperature +
-                          gumbels[static_cast<std::size_t>(i)];
+      const float score =
+          shard.logits[static_cast<std::size_t>(begin + i)] / temperature + gumbels[static_cast<std::size_t>(i)];
       best = Better(best, {score, shard.begin + static_cast<std::int32_t>(begin + i)});
     }
   }

@@ -1,5 +1,4 @@
-// The threads of one rank. A step is a chain of short parallel loops, so starting and ending one must cost
-// little.
+// The threads of one rank. A step is a chain of short parallel loops, so starting and ending one must cost little.
 //
 // Goals: no allocation and no lock per loop; no processor time burnt where ranks share cores; correct under
 // ThreadSanitizer (OpenMP's runtime is not). Non-goals: nested loops, tasks, work stealing.
@@ -21,9 +20,8 @@ struct ThreadPoolOptions {
   // Including the thread that calls the loops; 1 means that no thread is started.
   int num_threads = 1;
 
-  // How long a thread that waits looks before it sleeps. Zero wherever threads may outnumber processors: a
-  // spinning thread then keeps the one it waits for from running. About 50 µs where each has its own
-  // processor.
+  // How long a thread that waits looks before it sleeps. Zero wherever threads may outnumber processors: a spinning
+  // thread then keeps the one it waits for from running. About 50 µs where each has its own processor.
   absl::Duration spin = absl::ZeroDuration();
 };
 
@@ -44,9 +42,7 @@ class ThreadPool {
   void ParallelFor(std::int64_t n, std::int64_t min_range, const Body& body) {
     static_assert(std::is_invocable_v<const Body&, std::int64_t, std::int64_t>);
     Run(n, min_range,
-        {[](const void* b, std::int64_t begin, std::int64_t end) {
-           (*static_cast<const Body*>(b))(begin, end);
-         },
+        {[](const void* b, std::int64_t begin, std::int64_t end) { (*static_cast<const Body*>(b))(begin, end); },
          &body});
   }
   template <typename Body>
@@ -54,8 +50,7 @@ class ThreadPool {
     ParallelFor(n, 1, body);
   }
 
-  // Calls body(i) once for each i in [0, n). Threads take the next i as they become free: for items of
-  // unequal cost.
+  // Calls body(i) once for each i in [0, n). Threads take the next i as they become free: for items of unequal cost.
   template <typename Body>
   void ParallelForEach(std::int64_t n, const Body& body) {
     std::atomic<std::int64_t> next = 0;

@@ -1,5 +1,5 @@
-// What the vector kernels share. Compiled once per instruction set, so it has Highway's guard instead of
-// `#pragma once`.
+// What the vector kernels share. Compiled once per instruction set, so it has Highway's guard instead of `#pragma
+// once`.
 #if defined(TRIREME_KERNELS_CPU_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TRIREME_KERNELS_CPU_VECTORS_INL_H_
 #undef TRIREME_KERNELS_CPU_VECTORS_INL_H_
@@ -51,11 +51,8 @@ HWY_INLINE void StoreFirst(FloatVector v, float* p, std::int64_t count) {
 HWY_INLINE float Sum(FloatVector v) { return hn::GetLane(hn::SumOfLanes(kFloatTag, v)); }
 HWY_INLINE float Maximum(FloatVector v) { return hn::GetLane(hn::MaxOfLanes(kFloatTag, v)); }
 
-// Exp keeps to Highway's range: up to +104, where it is infinite already. It gives 0 for a NaN, which would
-// hide one.
-HWY_INLINE FloatVector ExpOrNan(FloatVector v) {
-  return hn::IfThenElse(hn::IsNaN(v), v, hn::Exp(kFloatTag, v));
-}
+// Exp keeps to Highway's range: up to +104, where it is infinite already. It gives 0 for a NaN, which would hide one.
+HWY_INLINE FloatVector ExpOrNan(FloatVector v) { return hn::IfThenElse(hn::IsNaN(v), v, hn::Exp(kFloatTag, v)); }
 
 // Calls f(load, store) for each vector of [0, n), where load(p) gives the lanes of p[i…] and store(v, p)
 // writes them: so that a loop body is written once for whole vectors and for the rest. Lane for lane the

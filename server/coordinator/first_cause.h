@@ -11,10 +11,10 @@ namespace trireme::server {
 
 // Weakest first: each may be a consequence of one further down.
 enum class CauseKind {
-  kStreamEnded,   // the control stream ended and nobody said why
-  kPeerAborted,   // a rank whose collective was ended by another rank
-  kExited,        // a process left with a status and without a word
-  kRoot,          // a rank's own failure, a signal, a missed deadline: nothing lies behind it
+  kStreamEnded,  // the control stream ended and nobody said why
+  kPeerAborted,  // a rank whose collective was ended by another rank
+  kExited,       // a process left with a status and without a word
+  kRoot,         // a rank's own failure, a signal, a missed deadline: nothing lies behind it
 };
 
 struct Cause {

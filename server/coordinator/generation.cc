@@ -20,7 +20,8 @@ namespace {
 
 namespace v1 = worker::v1;
 
-// How long a weak cause waits for the one behind it: a message that is on its way, an exit that follows the stream's end.
+// How long a weak cause waits for the one behind it: a message that is on its way, an exit that follows the stream's
+// end.
 constexpr absl::Duration kCausePatience = absl::Milliseconds(400);
 // How often deadlines are looked at when nothing happens.
 constexpr absl::Duration kTick = absl::Milliseconds(100);
@@ -197,9 +198,12 @@ void Generation::OnHello(int rank, HelloEvent event) {
 
 void Generation::OnMessage(int rank, const v1::ConnectRequest& message) {
   switch (message.kind_case()) {
-    case v1::ConnectRequest::kHeartbeat: return OnHeartbeat(rank, message.heartbeat());
-    case v1::ConnectRequest::kReady: return OnReady(rank, message.ready());
-    case v1::ConnectRequest::kFailure: return OnFailure(rank, message.failure());
+    case v1::ConnectRequest::kHeartbeat:
+      return OnHeartbeat(rank, message.heartbeat());
+    case v1::ConnectRequest::kReady:
+      return OnReady(rank, message.ready());
+    case v1::ConnectRequest::kFailure:
+      return OnFailure(rank, message.failure());
     case v1::ConnectRequest::kHello:
     case v1::ConnectRequest::kStepResult:  // of another rank than 0
     case v1::ConnectRequest::KIND_NOT_SET:
@@ -229,8 +233,11 @@ void Generation::OnReady(int rank, const v1::Ready& ready) {
   status.bytes_read = ready.bytes_read();
   status.kv_cache_bytes = ready.kv_cache_bytes();
   watch_->OnReady(rank, MonotonicNow());
-  LogInfo("worker ready", {{"rank", rank}, {"pid", status.pid}, {"weight_bytes", status.weight_bytes},
-                           {"read_bytes", status.bytes_read}, {"kv_cache_bytes", status.kv_cache_bytes}});
+  LogInfo("worker ready", {{"rank", rank},
+                           {"pid", status.pid},
+                           {"weight_bytes", status.weight_bytes},
+                           {"read_bytes", status.bytes_read},
+                           {"kv_cache_bytes", status.kv_cache_bytes}});
 }
 
 void Generation::OnFailure(int rank, const v1::Failure& failure) {
@@ -275,8 +282,8 @@ absl::Status Generation::Drain(absl::Time deadline) {
   while (!AllHaveEnded() && !first_cause_.Get(MonotonicNow()) && context_.mailbox.order() != Order::kStop) {
     if (MonotonicNow() >= deadline) {
       const auto left = std::find_if(ranks_.begin(), ranks_.end(), [](Rank& r) { return !r.process->TryReap(); });
-      AddCause(CauseKind::kRoot,
-               absl::DeadlineExceededError(absl::StrCat(NameOf(left->status.rank), " had not finished in time; killed")));
+      AddCause(CauseKind::kRoot, absl::DeadlineExceededError(
+                                     absl::StrCat(NameOf(left->status.rank), " had not finished in time; killed")));
       break;
     }
     Turn();
@@ -345,8 +352,7 @@ std::vector<int> Generation::PidfdsOfRunning() const {
 void Generation::Send(int rank, const grpc::ByteBuffer& message) {
   const absl::Status status = ranks_[rank].stream->Send(message);
   if (status.ok()) return;
-  AddCause(CauseKind::kRoot,
-           absl::UnavailableError(absl::StrCat(NameOf(rank), " ", std::string(status.message()))));
+  AddCause(CauseKind::kRoot, absl::UnavailableError(absl::StrCat(NameOf(rank), " ", std::string(status.message()))));
 }
 
 }  // namespace trireme::server

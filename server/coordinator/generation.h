@@ -53,7 +53,7 @@ class Generation {
 
  private:
   struct Rank {
-    std::optional<WorkerProcess> process;  // empty if it could not be started
+    std::optional<WorkerProcess> process;   // empty if it could not be started
     std::shared_ptr<ControlStream> stream;  // empty before hello
     std::optional<worker::v1::Ready> ready;
     RankStatus status;

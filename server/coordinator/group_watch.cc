@@ -92,9 +92,9 @@ absl::Status GroupWatch::CheckLoading(absl::Time now) const {
     if (behind == nullptr || BytesLeft(rank.progress) > BytesLeft(behind->progress)) behind = &rank;
   }
   if (behind == nullptr || now - last_load_progress_ <= timeouts_.load_stall) return absl::OkStatus();
-  return absl::DeadlineExceededError(absl::StrCat(
-      behind->name, " made no progress for ", absl::FormatDuration(timeouts_.load_stall), " while loading: ",
-      behind->progress.loaded_bytes, " of ", behind->progress.total_bytes, " bytes"));
+  return absl::DeadlineExceededError(
+      absl::StrCat(behind->name, " made no progress for ", absl::FormatDuration(timeouts_.load_stall),
+                   " while loading: ", behind->progress.loaded_bytes, " of ", behind->progress.total_bytes, " bytes"));
 }
 
 absl::Status GroupWatch::CheckSteps(absl::Time now) const {
@@ -105,9 +105,9 @@ absl::Status GroupWatch::CheckSteps(absl::Time now) const {
     return std::pair(a.progress.last_step_finished, a.progress.last_step_begun) <
            std::pair(b.progress.last_step_finished, b.progress.last_step_begun);
   });
-  return absl::DeadlineExceededError(absl::StrCat(
-      late->name, " did not finish step ", late->progress.last_step_finished + 1, " within ",
-      absl::FormatDuration(timeouts_.step_deadline), "; ", Steps(late->progress)));
+  return absl::DeadlineExceededError(
+      absl::StrCat(late->name, " did not finish step ", late->progress.last_step_finished + 1, " within ",
+                   absl::FormatDuration(timeouts_.step_deadline), "; ", Steps(late->progress)));
 }
 
 std::uint64_t GroupWatch::FinishedByAll() const {

@@ -12,9 +12,7 @@
 
 namespace trireme::server {
 
-Mailbox::Mailbox() : eventfd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  CHECK_GE(eventfd_, 0) << std::strerror(errno);
-}
+Mailbox::Mailbox() : eventfd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) { CHECK_GE(eventfd_, 0) << std::strerror(errno); }
 
 Mailbox::~Mailbox() { close(eventfd_); }
 

@@ -50,7 +50,8 @@ PrivateDirectory::~PrivateDirectory() {
   if (path_.empty()) return;
   std::error_code error;
   std::filesystem::remove_all(path_, error);
-  if (error) LogWarning("cannot remove the control socket's folder", {{"path", path_.string()}, {"error", error.message()}});
+  if (error)
+    LogWarning("cannot remove the control socket's folder", {{"path", path_.string()}, {"error", error.message()}});
 }
 
 }  // namespace trireme::server

@@ -22,8 +22,9 @@ namespace trireme::server {
 class WorkerGroup::Supervisor : public ControlEvents {
  public:
   Supervisor(const WorkerGroupOptions& options, StepListener* listener)
-      : options_(options),
-        channel_(listener, [this](PeerId peer, std::string why) { mailbox_.Post({peer, BrokenEvent{std::move(why)}}); }) {}
+      : options_(options), channel_(listener, [this](PeerId peer, std::string why) {
+          mailbox_.Post({peer, BrokenEvent{std::move(why)}});
+        }) {}
   ~Supervisor() override { Finish(Order::kStop, absl::InfinitePast()); }
 
   absl::Status Start() {
@@ -138,7 +139,7 @@ class WorkerGroup::Supervisor : public ControlEvents {
   GroupStatus status_ ABSL_GUARDED_BY(status_mutex_);
   Mutex join_mutex_;
   std::thread thread_ ABSL_GUARDED_BY(join_mutex_);
-  absl::Status end_;  // written by the thread, read after its end
+  absl::Status end_;                   // written by the thread, read after its end
   std::unique_ptr<ControlHost> host_;  // last: its threads use all of the above
 };
 
@@ -146,11 +147,16 @@ int DefaultThreadsPerRank(int tp_degree) { return std::max(UsableCpus() / tp_deg
 
 std::string_view RankStateName(RankState state) {
   switch (state) {
-    case RankState::kStarting: return "starting";
-    case RankState::kLoading: return "loading";
-    case RankState::kReady: return "ready";
-    case RankState::kLost: return "lost";
-    case RankState::kStopped: return "stopped";
+    case RankState::kStarting:
+      return "starting";
+    case RankState::kLoading:
+      return "loading";
+    case RankState::kReady:
+      return "ready";
+    case RankState::kLost:
+      return "lost";
+    case RankState::kStopped:
+      return "stopped";
   }
   CHECK(false) << "rank state " << static_cast<int>(state);
 }

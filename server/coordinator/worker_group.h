@@ -25,9 +25,9 @@
 namespace trireme::server {
 
 struct WorkerGroupOptions {
-  std::filesystem::path worker_binary;  // trireme-worker
-  int tp_degree = 1;                    // number of processes, > 0
-  std::filesystem::path model_path;     // checkpoint folder or .gguf file, already validated for tp_degree
+  std::filesystem::path worker_binary;            // trireme-worker
+  int tp_degree = 1;                              // number of processes, > 0
+  std::filesystem::path model_path;               // checkpoint folder or .gguf file, already validated for tp_degree
   sharding::DType dtype = sharding::DType::kF32;  // or kBF16
   std::map<std::string, std::string> plan_rules;  // the user's, over the family's
   std::uint32_t max_model_len = 0;                // tokens
@@ -72,7 +72,7 @@ struct GroupStatus {
   std::uint64_t num_restarts = 0;
   bool is_up = false;
   bool is_given_up = false;
-  absl::Status last_cause;  // why the group was lost last; OK if it never was
+  absl::Status last_cause;        // why the group was lost last; OK if it never was
   std::vector<RankStatus> ranks;  // in order
 };
 

@@ -31,8 +31,8 @@ absl::Status Validate(const EngineOptions& options) {
                                                    "), so that every sequence can get a token in every step"));
   }
   if (options.max_model_len < 2) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "max_model_len is ", options.max_model_len, "; expected at least 2: a prompt's token and one more"));
+    return absl::InvalidArgumentError(absl::StrCat("max_model_len is ", options.max_model_len,
+                                                   "; expected at least 2: a prompt's token and one more"));
   }
   return absl::OkStatus();
 }

@@ -21,7 +21,7 @@ struct EngineOptions {
   SchedulerLimits limits;
   std::uint32_t max_model_len = 0;  // prompt and output together, in tokens; > 1
   // Steps sent before the result of the first is read; sampled tokens need not be known to send the next decode.
-  std::uint32_t max_steps_in_flight = 1;  // > 0
+  std::uint32_t max_steps_in_flight = 1;      // > 0
   std::uint32_t max_waiting_requests = 1024;  // > 0
 };
 

@@ -127,9 +127,9 @@ void EngineLoop::EndExpired() {
   const absl::Time now = absl::Now();
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     const Sequence& sequence = *Find(deadlines_.begin()->second);
-    Fail(sequence.key, absl::DeadlineExceededError(
-                           absl::StrCat("the deadline passed after ", sequence.num_generated(), " of at most ",
-                                        sequence.stopping.max_tokens, " tokens")));
+    Fail(sequence.key,
+         absl::DeadlineExceededError(absl::StrCat("the deadline passed after ", sequence.num_generated(),
+                                                  " of at most ", sequence.stopping.max_tokens, " tokens")));
   }
 }
 
@@ -213,9 +213,9 @@ void EngineLoop::Deliver(const Sampling& sampled, const SlotTokens* tokens, std:
   const auto found = running_.find(sampled.key);
   if (found == running_.end() || found->second.place->epoch != sampled.epoch) return;
   if (tokens == nullptr || tokens->epoch != sampled.epoch || tokens->tokens.size() != 1) {
-    Fail(sampled.key, absl::InternalError(absl::StrCat("the workers' result of step ", step,
-                                                       " has not one token of slot ", sampled.slot, ", epoch ",
-                                                       sampled.epoch)));
+    Fail(sampled.key,
+         absl::InternalError(absl::StrCat("the workers' result of step ", step, " has not one token of slot ",
+                                          sampled.slot, ", epoch ", sampled.epoch)));
     return;
   }
   --found->second.num_sampling;

@@ -39,8 +39,8 @@ absl::Status Gate::CheckOpen() const {
 absl::Status Gate::CheckRoom(const Request& request) const {
   const std::uint32_t limit = LengthLimit(options_, capacity_);
   if (request.prompt.size() >= limit) {
-    return absl::ResourceExhaustedError(absl::StrCat("the prompt has ", request.prompt.size(),
-                                                     " tokens; the KV cache can hold ", limit - 1));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the prompt has ", request.prompt.size(), " tokens; the KV cache can hold ", limit - 1));
   }
   if (alive_.contains(request.id)) {
     return absl::AlreadyExistsError(absl::StrCat("a request with id \"", request.id, "\" is running"));

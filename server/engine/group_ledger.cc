@@ -7,8 +7,7 @@
 
 namespace trireme::server {
 
-GroupLedger::GroupLedger(const GroupCapacity& capacity, std::uint32_t max_num_seqs)
-    : generation_(capacity.generation) {
+GroupLedger::GroupLedger(const GroupCapacity& capacity, std::uint32_t max_num_seqs) : generation_(capacity.generation) {
   CHECK(!capacity.num_kv_blocks.empty());
   for (const std::uint32_t num_blocks : capacity.num_kv_blocks) pools_.emplace_back(num_blocks);
   for (std::uint32_t slot = max_num_seqs; slot > 0; --slot) free_slots_.push_back(slot - 1);
@@ -41,9 +40,8 @@ void GroupLedger::Release(const Place& place) {
 std::vector<std::uint32_t> GroupLedger::TakeReleases() { return std::exchange(releases_, {}); }
 
 const KvBlockPool& GroupLedger::Fullest() const {
-  return *std::min_element(pools_.begin(), pools_.end(), [](const KvBlockPool& a, const KvBlockPool& b) {
-    return a.num_free() < b.num_free();
-  });
+  return *std::min_element(pools_.begin(), pools_.end(),
+                           [](const KvBlockPool& a, const KvBlockPool& b) { return a.num_free() < b.num_free(); });
 }
 
 std::uint32_t GroupLedger::free_blocks() const { return Fullest().num_free(); }

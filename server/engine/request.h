@@ -30,7 +30,7 @@ struct StoppingParams {
 };
 
 struct Request {
-  std::string id;  // unique among those alive
+  std::string id;                     // unique among those alive
   std::vector<std::uint32_t> prompt;  // not empty, ids below the vocabulary, shorter than max_model_len
   SamplingParams sampling;
   StoppingParams stopping;

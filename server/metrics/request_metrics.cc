@@ -43,8 +43,8 @@ RequestMetrics::RequestMetrics()
                              "Generate calls that ended before the engine took them, by status code.")),
       finished_(CounterFamily(*registry_, "trireme_requests_finished_total",
                               "Accepted requests that have ended, by outcome: a finish reason or a status code.")),
-      prompt_tokens_(AddCounter(*registry_, "trireme_prompt_tokens_total",
-                                "Prompt tokens of requests that produced a token.")),
+      prompt_tokens_(
+          AddCounter(*registry_, "trireme_prompt_tokens_total", "Prompt tokens of requests that produced a token.")),
       generation_tokens_(AddCounter(*registry_, "trireme_generation_tokens_total", "Tokens generated.")),
       first_token_seconds_(AddHistogram(*registry_, "trireme_time_to_first_token_seconds",
                                         "From a request's arrival at the engine to its first token.",

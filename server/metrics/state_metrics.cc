@@ -32,14 +32,15 @@ MetricFamily Counter(const char* name, const char* help, std::uint64_t value) {
 MetricFamily RankUp(const GroupStatus& group) {
   MetricFamily family{"trireme_rank_up", "1 if the rank runs steps, else 0.", MetricType::Gauge, {}};
   for (const RankStatus& rank : group.ranks) {
-    family.metric.push_back(
-        GaugeOf(rank.state == RankState::kReady ? 1 : 0, {{"rank", std::to_string(rank.rank)}}));
+    family.metric.push_back(GaugeOf(rank.state == RankState::kReady ? 1 : 0, {{"rank", std::to_string(rank.rank)}}));
   }
   return family;
 }
 
 MetricFamily BuildInfo() {
-  return {"trireme_build_info", "1, with the version as labels.", MetricType::Gauge,
+  return {"trireme_build_info",
+          "1, with the version as labels.",
+          MetricType::Gauge,
           {GaugeOf(1, {{"version", std::string(Version())}, {"build_id", std::string(BuildId())}})}};
 }
 

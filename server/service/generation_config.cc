@@ -77,12 +77,15 @@ absl::StatusOr<SamplingDefaults> GenerationConfig::ReadSamplingDefaults() const 
 }
 
 std::vector<std::string> GenerationConfig::UnservedSettings() const {
-  static const std::vector<Unserved>* const kUnserved = new std::vector<Unserved>{
-      {"repetition_penalty", 1.0},   {"min_p", 0.0},
-      {"typical_p", 1.0},            {"no_repeat_ngram_size", 0},
-      {"suppress_tokens", json()},   {"begin_suppress_tokens", json()},
-      {"forced_bos_token_id", json()}, {"forced_eos_token_id", json()},
-      {"num_beams", 1}};
+  static const std::vector<Unserved>* const kUnserved = new std::vector<Unserved>{{"repetition_penalty", 1.0},
+                                                                                  {"min_p", 0.0},
+                                                                                  {"typical_p", 1.0},
+                                                                                  {"no_repeat_ngram_size", 0},
+                                                                                  {"suppress_tokens", json()},
+                                                                                  {"begin_suppress_tokens", json()},
+                                                                                  {"forced_bos_token_id", json()},
+                                                                                  {"forced_eos_token_id", json()},
+                                                                                  {"num_beams", 1}};
   std::vector<std::string> settings;
   for (const auto& [key, neutral] : *kUnserved) {
     const json* value = Find(generation_config, key);

@@ -27,7 +27,7 @@ class GenerationOutput {
     std::uint64_t seed = 0;
     bool is_stream = true;
     bool skip_special_tokens = true;
-    std::set<std::uint32_t> stop_token_ids = {};         // give no text
+    std::set<std::uint32_t> stop_token_ids = {};           // give no text
     std::shared_ptr<const Tokenizer> tokenizer = nullptr;  // null: all text is empty
   };
 

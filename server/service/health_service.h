@@ -1,5 +1,5 @@
-// grpc.health.v1, of our own: gRPC's default service says SERVING from the moment the port is open, and its open watches
-// hold up the server's shutdown.
+// grpc.health.v1, of our own: gRPC's default service says SERVING from the moment the port is open, and its open
+// watches hold up the server's shutdown.
 #pragma once
 #include <set>
 

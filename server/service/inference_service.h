@@ -35,10 +35,9 @@ struct InferenceServiceOptions {
 // Every method as bytes, in the order of the proto.
 using RawInferenceService = v1::InferenceService::WithRawCallbackMethod_Generate<
     v1::InferenceService::WithRawCallbackMethod_Abort<v1::InferenceService::WithRawCallbackMethod_Tokenize<
-        v1::InferenceService::WithRawCallbackMethod_Detokenize<
-            v1::InferenceService::WithRawCallbackMethod_GetModelInfo<
-                v1::InferenceService::WithRawCallbackMethod_GetServerInfo<
-                    v1::InferenceService::WithRawCallbackMethod_GetLoads<v1::InferenceService::Service>>>>>>>;
+        v1::InferenceService::WithRawCallbackMethod_Detokenize<v1::InferenceService::WithRawCallbackMethod_GetModelInfo<
+            v1::InferenceService::WithRawCallbackMethod_GetServerInfo<
+                v1::InferenceService::WithRawCallbackMethod_GetLoads<v1::InferenceService::Service>>>>>>>;
 
 // Thread-safe. Destroyed after the gRPC server it is registered with was shut down, and after the engine was stopped.
 class InferenceService final : public RawInferenceService {

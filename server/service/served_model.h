@@ -20,10 +20,10 @@ struct SamplingDefaults {
 // Immutable once the server listens.
 struct ServedModel {
   std::string name;
-  std::string model_type;               // "llama"
-  std::string dtype;                    // "float32", "bfloat16"
-  std::uint32_t vocab_size = 0;         // rows of the head: token ids are below it
-  std::uint32_t max_model_len = 0;      // prompt and output together, in tokens
+  std::string model_type;           // "llama"
+  std::string dtype;                // "float32", "bfloat16"
+  std::uint32_t vocab_size = 0;     // rows of the head: token ids are below it
+  std::uint32_t max_model_len = 0;  // prompt and output together, in tokens
   std::set<std::uint32_t> eos_token_ids;
   std::optional<std::uint32_t> bos_token_id;
   std::optional<std::uint32_t> pad_token_id;

@@ -47,8 +47,7 @@ absl::StatusOr<v1::TokenizeResponse> TokenizeText(const ServedModel& model, cons
   return response;
 }
 
-absl::StatusOr<v1::DetokenizeResponse> DetokenizeIds(const ServedModel& model,
-                                                     const v1::DetokenizeRequest& request) {
+absl::StatusOr<v1::DetokenizeResponse> DetokenizeIds(const ServedModel& model, const v1::DetokenizeRequest& request) {
   RETURN_IF_ERROR(CheckModelName(model, request.model()));
   Violations violations;
   CheckTokenIds(model, "token_ids", request.token_ids(), violations);

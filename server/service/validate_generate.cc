@@ -40,8 +40,8 @@ std::string ReadRequestId(const ServiceLimits& limits, const std::string& id, Vi
 
 float ReadTemperature(float value, Violations& violations) {
   if (!IsTemperature(value)) {
-    violations.Add("sampling.temperature", absl::StrCat("is ", value, ", must be 0, or from ", kMinTemperature,
-                                                        " to ", kMaxTemperature));
+    violations.Add("sampling.temperature",
+                   absl::StrCat("is ", value, ", must be 0, or from ", kMinTemperature, " to ", kMaxTemperature));
   }
   return value;
 }
@@ -54,8 +54,8 @@ float ReadTopP(float value, Violations& violations) {
 
 SamplingParams ReadSampling(const SamplingDefaults& defaults, const v1::SamplingParams& params,
                             Violations& violations) {
-  return {.temperature = params.has_temperature() ? ReadTemperature(params.temperature(), violations)
-                                                  : defaults.temperature,
+  return {.temperature =
+              params.has_temperature() ? ReadTemperature(params.temperature(), violations) : defaults.temperature,
           .top_k = params.has_top_k() ? params.top_k() : defaults.top_k,
           .top_p = params.has_top_p() ? ReadTopP(params.top_p(), violations) : defaults.top_p,
           .seed = params.has_seed() ? params.seed() : RandomNumber(),
@@ -120,8 +120,8 @@ absl::StatusOr<std::vector<std::uint32_t>> Encode(const ServedModel& model, cons
   CheckPromptLength(model, field, ids.size(), violations);
   const auto beyond = std::find_if(ids.begin(), ids.end(), [&](std::uint32_t id) { return id >= model.vocab_size; });
   if (beyond != ids.end()) {
-    violations.Add(field, absl::StrCat("has a token of id ", *beyond, ", but the model knows ids below ",
-                                       model.vocab_size));
+    violations.Add(field,
+                   absl::StrCat("has a token of id ", *beyond, ", but the model knows ids below ", model.vocab_size));
   }
   RETURN_IF_ERROR(violations.ToStatus(absl::StatusCode::kInvalidArgument, "INVALID_PROMPT"));
   return ids;

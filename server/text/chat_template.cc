@@ -23,11 +23,9 @@ bool IsDeeperThan(const OrderedJson& value, int depth) {
 }
 
 absl::StatusOr<std::string> Serialize(const OrderedJson& context) {
-  if (!context.is_object())
-    return absl::InvalidArgumentError("the context of a chat template is not an object");
+  if (!context.is_object()) return absl::InvalidArgumentError("the context of a chat template is not an object");
   if (IsDeeperThan(context, kMaxContextDepth)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("chat messages nest more than ", kMaxContextDepth, " levels deep"));
+    return absl::InvalidArgumentError(absl::StrCat("chat messages nest more than ", kMaxContextDepth, " levels deep"));
   }
   try {
     return context.dump();
@@ -57,8 +55,8 @@ absl::StatusOr<std::shared_ptr<const ChatTemplate>> ChatTemplate::Compile(std::s
 absl::StatusOr<std::string> ChatTemplate::Render(const OrderedJson& context, absl::Time now) const {
   ASSIGN_OR_RETURN(const std::string json, Serialize(context));
   RustBytes text, error;
-  const int code = trireme_text_template_render(impl_->rust.get(), View(json), absl::ToUnixSeconds(now),
-                                                text.out(), error.out());
+  const int code =
+      trireme_text_template_render(impl_->rust.get(), View(json), absl::ToUnixSeconds(now), text.out(), error.out());
   RETURN_IF_ERROR(RustStatus(code, error, /*context=*/""));
   return std::string(text.view());
 }
@@ -76,8 +74,7 @@ absl::StatusOr<OrderedJson> ChatContext(const Chat& chat, const SpecialTokenText
   for (const auto& [name, text] : special_tokens) context[name] = text;
   for (const auto& [name, value] : chat.variables.items()) {
     if (name == "messages" || name == "add_generation_prompt") {
-      return absl::InvalidArgumentError(
-          absl::StrCat("'", name, "' cannot be a template variable of a request"));
+      return absl::InvalidArgumentError(absl::StrCat("'", name, "' cannot be a template variable of a request"));
     }
     context[name] = value;
   }

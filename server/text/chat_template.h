@@ -28,8 +28,7 @@ class ChatTemplate {
   ChatTemplate(const ChatTemplate&) = delete;
   ChatTemplate& operator=(const ChatTemplate&) = delete;
 
-  // `context` is an object: the template's variables, see ChatContext. `now` is what strftime_now tells, in
-  // local time.
+  // `context` is an object: the template's variables, see ChatContext. `now` is what strftime_now tells, in local time.
   //
   // InvalidArgument: the template raised an exception (the message is its own), failed, or ran too long; or
   // `context` is not an object, not UTF-8, or nests too deep.

@@ -14,11 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-// GPT-2's alphabet: printable Latin-1 bytes stand for themselves, the other 68 for U+0100 and following, in
-// order.
-bool IsPrintable(int byte) {
-  return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
-}
+// GPT-2's alphabet: printable Latin-1 bytes stand for themselves, the other 68 for U+0100 and following, in order.
+bool IsPrintable(int byte) { return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE; }
 
 constexpr int kAlphabetEnd = 0x144;
 using ByteOfCodePoint = std::array<std::int16_t, kAlphabetEnd>;  // −1 outside the alphabet
@@ -70,8 +67,8 @@ absl::Status Malformed(const json& decoder) {
 }
 
 absl::Status Unsupported(const json& decoder, std::string_view why) {
-  return absl::UnimplementedError(absl::StrCat("decoder ", decoder.dump().substr(0, 200),
-                                               " is not supported (", std::string(why),
+  return absl::UnimplementedError(absl::StrCat("decoder ", decoder.dump().substr(0, 200), " is not supported (",
+                                               std::string(why),
                                                "); supported are ByteLevel, Metaspace, and sequences of "
                                                "Replace, ByteFallback, Fuse and Strip in this order"));
 }
@@ -90,8 +87,7 @@ std::optional<int> CountAt(const json& object, const char* key) {
 
 }  // namespace
 
-// Reads the decoders of a sequence one by one; `stage_` keeps them in the only order that is the same token
-// by token.
+// Reads the decoders of a sequence one by one; `stage_` keeps them in the only order that is the same token by token.
 class DecoderRulesParser {
  public:
   absl::Status Add(const json& decoder) {
@@ -138,8 +134,7 @@ class DecoderRulesParser {
     const std::string* mark = TextAt(decoder, "replacement");
     const std::string* scheme = TextAt(decoder, "prepend_scheme");
     if (mark == nullptr || mark->empty() || scheme == nullptr) return Malformed(decoder);
-    rules_.replacements_.push_back(
-        {.pattern = *mark, .content = " ", .drop_in_first_token = *scheme != "never"});
+    rules_.replacements_.push_back({.pattern = *mark, .content = " ", .drop_in_first_token = *scheme != "never"});
     return Enter(kSpelling, decoder);
   }
 

@@ -17,13 +17,11 @@ namespace trireme::server {
 // Immutable; any number of threads may use one at once.
 class DecoderRules {
  public:
-  // `json` is the "decoder" of a tokenizer.json: ByteLevel; Metaspace; or a sequence of Replace or Metaspace,
-  // then ByteFallback, Fuse, Strip (each may be missing). Unimplemented names any other, InvalidArgument what
-  // is malformed.
+  // `json` is the "decoder" of a tokenizer.json: ByteLevel; Metaspace; or a sequence of Replace or Metaspace, then
+  // ByteFallback, Fuse, Strip (each may be missing). Unimplemented names any other, InvalidArgument what is malformed.
   static absl::StatusOr<DecoderRules> Parse(std::string_view json);
 
-  // The bytes that a token stands for; not always UTF-8 by themselves. `is_first`: nothing of the text
-  // precedes it.
+  // The bytes that a token stands for; not always UTF-8 by themselves. `is_first`: nothing of the text precedes it.
   std::string TokenBytes(std::string_view spelling, bool is_first) const;
 
   // Of the text as a whole: up to `count` leading occurrences of `content`, one code point, are cut off.

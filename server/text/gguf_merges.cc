@@ -34,15 +34,13 @@ struct ScoredMerge {
   std::uint32_t left, right;
 };
 
-void AppendSplits(std::string_view piece, float score, const IdOfToken& id_of,
-                  std::vector<ScoredMerge>& merges) {
+void AppendSplits(std::string_view piece, float score, const IdOfToken& id_of, std::vector<ScoredMerge>& merges) {
   for (std::size_t cut = 1; cut < piece.size(); ++cut) {
     if (IsContinuation(piece[cut])) continue;
     const auto left = id_of.find(piece.substr(0, cut));
     if (left == id_of.end()) continue;
     const auto right = id_of.find(piece.substr(cut));
-    if (right != id_of.end())
-      merges.push_back({.score = score, .left = left->second, .right = right->second});
+    if (right != id_of.end()) merges.push_back({.score = score, .left = left->second, .right = right->second});
   }
 }
 
@@ -80,8 +78,7 @@ std::vector<Merge> MergesFromScores(const GgufVocabulary& vocabulary) {
   });
   std::vector<Merge> merges;
   merges.reserve(scored.size());
-  for (const ScoredMerge& m : scored)
-    merges.emplace_back(vocabulary.tokens[m.left], vocabulary.tokens[m.right]);
+  for (const ScoredMerge& m : scored) merges.emplace_back(vocabulary.tokens[m.left], vocabulary.tokens[m.right]);
   return merges;
 }
 

@@ -29,14 +29,11 @@ json InTurn(json first, json second) {
 }
 
 json SplitBy(std::string_view regex) {
-  json split = {
-      {"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}, {"invert", false}};
+  json split = {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}, {"invert", false}};
   return InTurn(std::move(split), ByteLevel(/*splits=*/false));
 }
 
-json DigitsThenGpt2() {
-  return InTurn({{"type", "Digits"}, {"individual_digits", true}}, ByteLevel(/*splits=*/true));
-}
+json DigitsThenGpt2() { return InTurn({{"type", "Digits"}, {"individual_digits", true}}, ByteLevel(/*splits=*/true)); }
 
 }  // namespace
 

@@ -1,5 +1,4 @@
-// `tokenizer.ggml.pre` names how text is split before byte-level BPE; a name, not a rule, so that each is
-// spelled out.
+// `tokenizer.ggml.pre` names how text is split before byte-level BPE; a name, not a rule, so that each is spelled out.
 #pragma once
 #include <string_view>
 
@@ -10,8 +9,8 @@ namespace trireme::server {
 
 struct GgufPreTokenizer {
   nlohmann::json pre_tokenizer;  // as in tokenizer.json
-  bool ignore_merges = false;  // a whole word that is in the vocabulary is one token, whatever the merges say
-  bool adds_bos = false;       // unless add_bos_token says otherwise
+  bool ignore_merges = false;    // a whole word that is in the vocabulary is one token, whatever the merges say
+  bool adds_bos = false;         // unless add_bos_token says otherwise
 };
 
 // smollm, gpt-2, llama-bpe, qwen2, gpt-4o. Unimplemented for others, "default" too: llama.cpp means an old

@@ -40,8 +40,7 @@ absl::Status CheckTokens(const GgufVocabulary& vocabulary) {
     if (type == kGgufUnused) continue;
     if (!IsUtf8(token)) return Wrong("tokens", absl::StrCat("token ", id, " is not UTF-8"));
     const auto [other, is_new] = id_of.emplace(token, id);
-    if (!is_new)
-      return Wrong("tokens", absl::StrCat("tokens ", other->second, " and ", id, " are both '", token, "'"));
+    if (!is_new) return Wrong("tokens", absl::StrCat("tokens ", other->second, " and ", id, " are both '", token, "'"));
   }
   return absl::OkStatus();
 }
@@ -122,8 +121,7 @@ absl::StatusOr<GgufTokenizer> ByteLevelBpe(const GgufVocabulary& vocabulary) {
   return GgufTokenizer{.json = document.dump(), .ends = std::move(ends)};
 }
 
-// The token that stands for what no other does. Byte tokens make it unreachable; without either, text would
-// be lost.
+// The token that stands for what no other does. Byte tokens make it unreachable; without either, text would be lost.
 absl::StatusOr<std::string> UnknownToken(const GgufVocabulary& vocabulary) {
   for (std::uint32_t id = 0; id < vocabulary.tokens.size(); ++id) {
     if (vocabulary.token_types[id] == kGgufUnknown) return vocabulary.tokens[id];
@@ -166,8 +164,8 @@ absl::StatusOr<GgufTokenizer> SentencePieceBpe(const GgufVocabulary& vocabulary)
 absl::StatusOr<GgufTokenizer> TokenizerFromGguf(const GgufVocabulary& vocabulary) {
   const bool is_gpt2 = vocabulary.model == "gpt2";
   if (!is_gpt2 && vocabulary.model != "llama") {
-    return absl::UnimplementedError(absl::StrCat("tokenizer.ggml.model '", vocabulary.model,
-                                                 "' is not supported; supported are gpt2 and llama"));
+    return absl::UnimplementedError(
+        absl::StrCat("tokenizer.ggml.model '", vocabulary.model, "' is not supported; supported are gpt2 and llama"));
   }
   RETURN_IF_ERROR(CheckTokens(vocabulary));
   return is_gpt2 ? ByteLevelBpe(vocabulary) : SentencePieceBpe(vocabulary);

@@ -42,8 +42,7 @@ struct GgufTokenizer {
   TextEnds ends;     // what add_bos_token and add_eos_token ask for
 };
 
-// InvalidArgument names the key, what it holds and what would be right. Unimplemented: an unknown model or
-// pre.
+// InvalidArgument names the key, what it holds and what would be right. Unimplemented: an unknown model or pre.
 absl::StatusOr<GgufTokenizer> TokenizerFromGguf(const GgufVocabulary& vocabulary);
 
 }  // namespace trireme::server

@@ -10,9 +10,7 @@ IncrementalDecoder::IncrementalDecoder(const Tokenizer& tokenizer, bool skip_spe
     : IncrementalDecoder(tokenizer.tokens(), skip_special) {}
 
 IncrementalDecoder::IncrementalDecoder(std::shared_ptr<const TokenTable> tokens, bool skip_special)
-    : tokens_(std::move(tokens)),
-      skip_special_(skip_special),
-      num_to_strip_(tokens_->rules().leading_strip().count) {}
+    : tokens_(std::move(tokens)), skip_special_(skip_special), num_to_strip_(tokens_->rules().leading_strip().count) {}
 
 std::string IncrementalDecoder::Push(std::uint32_t id) {
   const TokenKind kind = tokens_->kind(id);

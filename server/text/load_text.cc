@@ -37,8 +37,7 @@ absl::StatusOr<std::optional<std::string>> ReadIfPresent(const fs::path& path) {
   if (!fs::is_regular_file(status)) return WrongFile(path, "is not a regular file");
   const std::uintmax_t size = fs::file_size(path, error);
   if (error) return At(path, absl::InternalError(error.message()));
-  if (size > kMaxFileBytes)
-    return WrongFile(path, absl::StrCat(size, " bytes; the limit is ", kMaxFileBytes));
+  if (size > kMaxFileBytes) return WrongFile(path, absl::StrCat(size, " bytes; the limit is ", kMaxFileBytes));
   std::ifstream in(path, std::ios::binary);
   std::string content{std::istreambuf_iterator<char>(in), {}};
   if (!in || content.size() != size) return At(path, absl::InternalError("cannot be read"));
@@ -76,8 +75,7 @@ class TokenizerConfig {
     return texts;
   }
 
-  // Nothing if the file does not say, so that tokenizer.json decides. One of the two given, the other is
-  // false.
+  // Nothing if the file does not say, so that tokenizer.json decides. One of the two given, the other is false.
   absl::StatusOr<std::optional<TextEnds>> Ends(const SpecialTokenTexts& texts) const {
     if (Find("add_bos_token") == nullptr && Find("add_eos_token") == nullptr) return std::nullopt;
     TextEnds ends;
@@ -92,8 +90,7 @@ class TokenizerConfig {
     if (value->is_string()) return value->get<std::string>();
     if (!value->is_array()) return Wrong("chat_template", "neither a text nor a list");
     for (const json& entry : *value) {
-      if (!IsNamedTemplate(entry))
-        return Wrong("chat_template", "an entry without texts 'name' and 'template'");
+      if (!IsNamedTemplate(entry)) return Wrong("chat_template", "an entry without texts 'name' and 'template'");
       if (entry["name"] == "default") return entry["template"].get<std::string>();
     }
     return std::nullopt;
@@ -115,8 +112,8 @@ class TokenizerConfig {
   }
 
   static bool IsNamedTemplate(const json& entry) {
-    return entry.is_object() && entry.contains("name") && entry["name"].is_string() &&
-           entry.contains("template") && entry["template"].is_string();
+    return entry.is_object() && entry.contains("name") && entry["name"].is_string() && entry.contains("template") &&
+           entry["template"].is_string();
   }
 
   absl::Status Wrong(const std::string& key, const std::string& what) const {
@@ -132,8 +129,7 @@ struct TemplateSource {
   std::string text;
 };
 
-absl::StatusOr<std::optional<TemplateSource>> FindTemplate(const fs::path& folder,
-                                                           const fs::path& config_path,
+absl::StatusOr<std::optional<TemplateSource>> FindTemplate(const fs::path& folder, const fs::path& config_path,
                                                            const TokenizerConfig& config) {
   const fs::path own_file = folder / "chat_template.jinja";
   ASSIGN_OR_RETURN(std::optional<std::string> text, ReadIfPresent(own_file));

@@ -13,8 +13,9 @@ namespace trireme::server {
 // From a Hugging Face folder:
 //   tokenizer.json         without it the model has no tokenizer, and the rest is not read
 //   tokenizer_config.json  bos_token, eos_token, unk_token, pad_token (a text or {"content": text});
-//                          add_bos_token and add_eos_token, which if present replace the post-processor of tokenizer.json;
-//                          chat_template (a text, or a list of {name, template} of which "default" is taken)
+//                          add_bos_token and add_eos_token, which if present replace the post-processor of
+//                          tokenizer.json; chat_template (a text, or a list of {name, template} of which "default" is
+//                          taken)
 //   chat_template.jinja    goes before the one in tokenizer_config.json
 // An error names the file. NotFound: there is no such folder.
 absl::StatusOr<TextModel> LoadTextFromFolder(const std::string& folder);

@@ -32,9 +32,8 @@ class TextModel {
   // The ids of a plain prompt. FailedPrecondition: the model has no tokenizer.
   absl::StatusOr<std::vector<std::uint32_t>> EncodeText(std::string_view text, bool add_special_tokens) const;
 
-  // The ids of a chat prompt. The template writes a BOS if the model wants one: none is added besides, as
-  // Transformers does it. FailedPrecondition: no tokenizer, or no chat template. InvalidArgument: see
-  // ChatTemplate::Render.
+  // The ids of a chat prompt. The template writes a BOS if the model wants one: none is added besides, as Transformers
+  // does it. FailedPrecondition: no tokenizer, or no chat template. InvalidArgument: see ChatTemplate::Render.
   absl::StatusOr<RenderedChat> EncodeChat(const Chat& chat, absl::Time now = absl::Now()) const;
 
  private:

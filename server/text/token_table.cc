@@ -8,10 +8,7 @@ namespace trireme::server {
 
 TokenTable::TokenTable(std::string spellings, std::vector<std::uint32_t> ends, std::vector<TokenKind> kinds,
                        DecoderRules rules)
-    : spellings_(std::move(spellings)),
-      ends_(std::move(ends)),
-      kinds_(std::move(kinds)),
-      rules_(std::move(rules)) {
+    : spellings_(std::move(spellings)), ends_(std::move(ends)), kinds_(std::move(kinds)), rules_(std::move(rules)) {
   CHECK_EQ(ends_.size(), kinds_.size());
   CHECK_EQ(ends_.empty() ? 0 : ends_.back(), spellings_.size());
 }

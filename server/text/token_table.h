@@ -18,19 +18,15 @@ enum class TokenKind : std::uint8_t {
 // Immutable; any number of threads may use one at once.
 class TokenTable {
  public:
-  // The spelling of token `id` is the bytes [ends[id − 1], ends[id]) of `spellings`; `kinds` is as long as
-  // `ends`.
-  TokenTable(std::string spellings, std::vector<std::uint32_t> ends, std::vector<TokenKind> kinds,
-             DecoderRules rules);
+  // The spelling of token `id` is the bytes [ends[id − 1], ends[id]) of `spellings`; `kinds` is as long as `ends`.
+  TokenTable(std::string spellings, std::vector<std::uint32_t> ends, std::vector<TokenKind> kinds, DecoderRules rules);
 
   // All ids are below.
   std::uint32_t id_bound() const { return static_cast<std::uint32_t>(kinds_.size()); }
   TokenKind kind(std::uint32_t id) const { return id < id_bound() ? kinds_[id] : TokenKind::kAbsent; }
 
   // The bytes that a token stands for; empty for an id without a token. See DecoderRules.
-  std::string Bytes(std::uint32_t id, bool is_first) const {
-    return rules_.TokenBytes(Spelling(id), is_first);
-  }
+  std::string Bytes(std::uint32_t id, bool is_first) const { return rules_.TokenBytes(Spelling(id), is_first); }
 
   const DecoderRules& rules() const { return rules_; }
 

@@ -25,8 +25,7 @@ absl::StatusOr<RustTokenizer> Load(std::string_view json, const std::optional<Te
   if (ends) rust_ends = {.begin = ViewOrEmpty(ends->begin), .end = ViewOrEmpty(ends->end)};
   trireme_text_tokenizer* tokenizer = nullptr;
   RustBytes error;
-  const int code =
-      trireme_text_tokenizer_new(View(json), ends ? &rust_ends : nullptr, &tokenizer, error.out());
+  const int code = trireme_text_tokenizer_new(View(json), ends ? &rust_ends : nullptr, &tokenizer, error.out());
   RETURN_IF_ERROR(RustStatus(code, error, "tokenizer"));
   return RustTokenizer(tokenizer);
 }
@@ -53,11 +52,10 @@ absl::StatusOr<std::shared_ptr<const TokenTable>> ReadTokens(const trireme_text_
   ASSIGN_OR_RETURN(DecoderRules rules, ReadRules(tokenizer));
   RustBytes spellings, kinds, error;
   RustWords ends;
-  const int code =
-      trireme_text_tokenizer_vocabulary(tokenizer, spellings.out(), ends.out(), kinds.out(), error.out());
+  const int code = trireme_text_tokenizer_vocabulary(tokenizer, spellings.out(), ends.out(), kinds.out(), error.out());
   RETURN_IF_ERROR(RustStatus(code, error, "tokenizer"));
-  return std::make_shared<const TokenTable>(std::string(spellings.view()), ends.Copy(),
-                                            KindsFrom(kinds.view()), std::move(rules));
+  return std::make_shared<const TokenTable>(std::string(spellings.view()), ends.Copy(), KindsFrom(kinds.view()),
+                                            std::move(rules));
 }
 
 std::vector<ByteSpan> SpansFrom(const std::vector<std::uint32_t>& words) {
@@ -94,8 +92,7 @@ absl::StatusOr<Encoding> Tokenizer::Encode(std::string_view text, bool add_speci
   return Encoding{.ids = ids.Copy(), .spans = SpansFrom(spans.Copy())};
 }
 
-absl::StatusOr<std::vector<std::uint32_t>> Tokenizer::EncodeIds(std::string_view text,
-                                                                bool add_special_tokens) const {
+absl::StatusOr<std::vector<std::uint32_t>> Tokenizer::EncodeIds(std::string_view text, bool add_special_tokens) const {
   RustWords ids;
   RustBytes error;
   const int code = trireme_text_tokenizer_encode(impl_->rust.get(), View(text), add_special_tokens, ids.out(),

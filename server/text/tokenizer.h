@@ -15,8 +15,7 @@
 
 namespace trireme::server {
 
-// The bytes [begin, end) of a text that a token stands for. Those of a character that several tokens make up
-// overlap.
+// The bytes [begin, end) of a text that a token stands for. Those of a character that several tokens make up overlap.
 struct ByteSpan {
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
@@ -31,13 +30,12 @@ struct Encoding {
 // Immutable; any number of threads may use one at once.
 class Tokenizer {
  public:
-  // From the text of a tokenizer.json. `ends`, if given, replaces what the file says that add_special_tokens
-  // adds.
+  // From the text of a tokenizer.json. `ends`, if given, replaces what the file says that add_special_tokens adds.
   //
   // InvalidArgument: not a tokenizer.json, or a token of `ends` is not in the vocabulary. Unimplemented: a
   // decoder that does not work token by token (see DecoderRules).
-  static absl::StatusOr<std::shared_ptr<const Tokenizer>> FromJson(
-      std::string_view tokenizer_json, const std::optional<TextEnds>& ends = std::nullopt);
+  static absl::StatusOr<std::shared_ptr<const Tokenizer>> FromJson(std::string_view tokenizer_json,
+                                                                   const std::optional<TextEnds>& ends = std::nullopt);
 
   // From the metadata of a GGUF file; see gguf_tokenizer.h for what is supported.
   static absl::StatusOr<std::shared_ptr<const Tokenizer>> FromGguf(const GgufVocabulary& vocabulary);

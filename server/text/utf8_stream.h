@@ -6,10 +6,9 @@
 
 namespace trireme::server {
 
-// Holds back the bytes of a code point that is not complete yet (at most three). Bytes that are not UTF-8
-// become U+FFFD, one for each maximal subpart (Unicode, "U+FFFD Substitution of Maximal Subparts"; what
-// WHATWG, Python and Rust do), so that the concatenation of all output does not depend on how the input was
-// cut.
+// Holds back the bytes of a code point that is not complete yet (at most three). Bytes that are not UTF-8 become
+// U+FFFD, one for each maximal subpart (Unicode, "U+FFFD Substitution of Maximal Subparts"; what WHATWG, Python and
+// Rust do), so that the concatenation of all output does not depend on how the input was cut.
 //
 // One thread at a time.
 class Utf8Stream {

@@ -49,9 +49,8 @@ absl::Status FileBytes::ReadAt(std::int64_t offset, std::span<std::byte> out) co
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", name_));
     if (got == 0) {
-      return absl::OutOfRangeError(absl::StrCat(name_, " has shrunk: it had ", size_,
-                                                " bytes when it was opened and ", "now ends at ",
-                                                offset + static_cast<std::int64_t>(done)));
+      return absl::OutOfRangeError(absl::StrCat(name_, " has shrunk: it had ", size_, " bytes when it was opened and ",
+                                                "now ends at ", offset + static_cast<std::int64_t>(done)));
     }
     done += static_cast<std::size_t>(got);
   }

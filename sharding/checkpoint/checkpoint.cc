@@ -41,15 +41,11 @@ const GgufTokenizerMetadata* Checkpoint::gguf_tokenizer() const {
   return contents_.gguf_tokenizer.has_value() ? &*contents_.gguf_tokenizer : nullptr;
 }
 
-std::int64_t Checkpoint::tensor_bytes_read() const {
-  return BytesRead(contents_.files) - file_bytes_read_at_open_;
-}
+std::int64_t Checkpoint::tensor_bytes_read() const { return BytesRead(contents_.files) - file_bytes_read_at_open_; }
 
-absl::Status Checkpoint::Read(const std::string& name, std::span<const Intervals> slices, DType as,
-                              void* out) const {
+absl::Status Checkpoint::Read(const std::string& name, std::span<const Intervals> slices, DType as, void* out) const {
   const TensorInfo* tensor = FindTensor(name);
-  if (tensor == nullptr)
-    return absl::NotFoundError(absl::StrCat("the checkpoint has no tensor ", Quoted(name)));
+  if (tensor == nullptr) return absl::NotFoundError(absl::StrCat("the checkpoint has no tensor ", Quoted(name)));
   RETURN_IF_ERROR(CheckSlices(*tensor, slices));
   if (!IsReadable(tensor->dtype)) {
     return absl::UnimplementedError(absl::StrCat("tensor ", Quoted(name), " has dtype ",
@@ -62,8 +58,7 @@ absl::Status Checkpoint::Read(const std::string& name, std::span<const Intervals
 
 absl::Status Checkpoint::ReadWhole(const std::string& name, DType as, void* out) const {
   const TensorInfo* tensor = FindTensor(name);
-  if (tensor == nullptr)
-    return absl::NotFoundError(absl::StrCat("the checkpoint has no tensor ", Quoted(name)));
+  if (tensor == nullptr) return absl::NotFoundError(absl::StrCat("the checkpoint has no tensor ", Quoted(name)));
   return Read(name, WholeTensor(tensor->shape), as, out);
 }
 

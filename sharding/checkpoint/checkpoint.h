@@ -53,8 +53,7 @@ class Checkpoint {
   // config.json; for GGUF made from its metadata in the same spelling.
   const nlohmann::json& config() const { return contents_.config; }
 
-  // generation_config.json or {}. For GGUF: `eos_token_id` (a list: all ids that end a generation) and
-  // `bos_token_id`.
+  // generation_config.json or {}. For GGUF: `eos_token_id` (a list: all ids that end a generation) and `bos_token_id`.
   const nlohmann::json& generation_config() const { return contents_.generation_config; }
 
   // Null for Hugging Face folders, and for GGUF files without a tokenizer.

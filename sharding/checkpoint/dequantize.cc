@@ -6,8 +6,7 @@
 #include "base/check.h"
 #include "sharding/checkpoint/float_formats.h"
 
-static_assert(std::endian::native == std::endian::little,
-              "checkpoints are little-endian and are read as they are");
+static_assert(std::endian::native == std::endian::little, "checkpoints are little-endian and are read as they are");
 
 namespace trireme::sharding {
 namespace {

@@ -49,8 +49,7 @@ struct DTypeTraits {
 
 const DTypeTraits& TraitsOf(DType dtype);
 
-// True for the types that Checkpoint::Read turns into float32 and bfloat16: F32, F16, BF16 and the GGUF
-// blocks.
+// True for the types that Checkpoint::Read turns into float32 and bfloat16: F32, F16, BF16 and the GGUF blocks.
 bool IsReadable(DType dtype);
 
 }  // namespace trireme::sharding

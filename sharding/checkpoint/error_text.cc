@@ -10,8 +10,7 @@ namespace {
 
 constexpr std::size_t kMaxQuotedBytes = 100;
 
-// Length of the sequence that `lead` begins, and the range of its second byte; 0 if no sequence begins with
-// it.
+// Length of the sequence that `lead` begins, and the range of its second byte; 0 if no sequence begins with it.
 struct Utf8Lead {
   int length = 0;
   std::uint8_t second_min = 0x80;

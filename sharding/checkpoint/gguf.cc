@@ -28,37 +28,27 @@ struct GgmlType {
 };
 
 constexpr GgmlType kGgmlTypes[] = {
-    {0, "F32", DType::kF32},    {1, "F16", DType::kF16},
-    {2, "Q4_0", DType::kQ4_0},  {3, "Q4_1", DType::kQ4_1},
-    {6, "Q5_0", DType::kQ5_0},  {7, "Q5_1", {}},
-    {8, "Q8_0", DType::kQ8_0},  {9, "Q8_1", {}},
-    {10, "Q2_K", {}},           {11, "Q3_K", {}},
-    {12, "Q4_K", DType::kQ4_K}, {13, "Q5_K", DType::kQ5_K},
-    {14, "Q6_K", DType::kQ6_K}, {15, "Q8_K", {}},
-    {16, "IQ2_XXS", {}},        {17, "IQ2_XS", {}},
-    {18, "IQ3_XXS", {}},        {19, "IQ1_S", {}},
-    {20, "IQ4_NL", {}},         {21, "IQ3_S", {}},
-    {22, "IQ2_S", {}},          {23, "IQ4_XS", {}},
-    {24, "I8", DType::kI8},     {25, "I16", DType::kI16},
-    {26, "I32", DType::kI32},   {27, "I64", DType::kI64},
-    {28, "F64", DType::kF64},   {29, "IQ1_M", {}},
-    {30, "BF16", DType::kBF16}, {34, "TQ1_0", {}},
-    {35, "TQ2_0", {}},          {39, "MXFP4", {}},
+    {0, "F32", DType::kF32},    {1, "F16", DType::kF16},  {2, "Q4_0", DType::kQ4_0},  {3, "Q4_1", DType::kQ4_1},
+    {6, "Q5_0", DType::kQ5_0},  {7, "Q5_1", {}},          {8, "Q8_0", DType::kQ8_0},  {9, "Q8_1", {}},
+    {10, "Q2_K", {}},           {11, "Q3_K", {}},         {12, "Q4_K", DType::kQ4_K}, {13, "Q5_K", DType::kQ5_K},
+    {14, "Q6_K", DType::kQ6_K}, {15, "Q8_K", {}},         {16, "IQ2_XXS", {}},        {17, "IQ2_XS", {}},
+    {18, "IQ3_XXS", {}},        {19, "IQ1_S", {}},        {20, "IQ4_NL", {}},         {21, "IQ3_S", {}},
+    {22, "IQ2_S", {}},          {23, "IQ4_XS", {}},       {24, "I8", DType::kI8},     {25, "I16", DType::kI16},
+    {26, "I32", DType::kI32},   {27, "I64", DType::kI64}, {28, "F64", DType::kF64},   {29, "IQ1_M", {}},
+    {30, "BF16", DType::kBF16}, {34, "TQ1_0", {}},        {35, "TQ2_0", {}},          {39, "MXFP4", {}},
 };
 
 absl::Status RefuseSplit(const GgufCursor& cursor, const GgufMetadata& metadata) {
   ASSIGN_OR_RETURN(const auto count, metadata.GetOr<std::uint16_t>("split.count", 1));
   ASSIGN_OR_RETURN(const auto number, metadata.GetOr<std::uint16_t>("split.no", 0));
   if (count <= 1) return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrCat(cursor.file_name(), ": part ", number + 1, " of ", count,
-                   " of a split GGUF; split files are not supported, merge them first "
-                   "(llama-gguf-split --merge)"));
+  return absl::UnimplementedError(absl::StrCat(cursor.file_name(), ": part ", number + 1, " of ", count,
+                                               " of a split GGUF; split files are not supported, merge them first "
+                                               "(llama-gguf-split --merge)"));
 }
 
 absl::StatusOr<std::uint32_t> ReadAlignment(const GgufCursor& cursor, const GgufMetadata& metadata) {
-  ASSIGN_OR_RETURN(const auto alignment,
-                   metadata.GetOr<std::uint32_t>("general.alignment", kDefaultAlignment));
+  ASSIGN_OR_RETURN(const auto alignment, metadata.GetOr<std::uint32_t>("general.alignment", kDefaultAlignment));
   if (std::has_single_bit(alignment)) return alignment;
   return cursor.Malformed(absl::StrCat("general.alignment is ", alignment, ", expected a power of two"));
 }
@@ -78,18 +68,16 @@ absl::StatusOr<DType> DTypeFromId(const GgufCursor& cursor, const std::string& t
     if (type.dtype.has_value()) return *type.dtype;
     name = type.name;
   }
-  return absl::UnimplementedError(absl::StrCat(cursor.file_name(), ": tensor ", Quoted(tensor), " has type ",
-                                               name, " (", id,
-                                               "), which is not supported; supported: ", SupportedTypes()));
+  return absl::UnimplementedError(absl::StrCat(cursor.file_name(), ": tensor ", Quoted(tensor), " has type ", name,
+                                               " (", id, "), which is not supported; supported: ", SupportedTypes()));
 }
 
 // Dimensions stand in the file with the fastest first.
 absl::StatusOr<std::vector<std::int64_t>> ReadShape(GgufCursor& cursor, const std::string& tensor) {
-  ASSIGN_OR_RETURN(const auto num_dimensions,
-                   cursor.ReadNumber<std::uint32_t>("a tensor's number of dimensions"));
+  ASSIGN_OR_RETURN(const auto num_dimensions, cursor.ReadNumber<std::uint32_t>("a tensor's number of dimensions"));
   if (num_dimensions > kMaxDimensions) {
-    return cursor.Malformed(absl::StrCat("tensor ", Quoted(tensor), " has ", num_dimensions,
-                                         " dimensions, at most ", kMaxDimensions, " are allowed"));
+    return cursor.Malformed(absl::StrCat("tensor ", Quoted(tensor), " has ", num_dimensions, " dimensions, at most ",
+                                         kMaxDimensions, " are allowed"));
   }
   std::vector<std::int64_t> shape(num_dimensions);
   for (std::uint32_t d = num_dimensions; d-- > 0;) {
@@ -112,11 +100,10 @@ absl::StatusOr<TensorInfo> ReadTensorInfo(GgufCursor& cursor) {
   const std::optional<std::int64_t> bytes = CheckedByteSize(tensor.dtype, tensor.shape);
   const std::int64_t row = tensor.shape.empty() ? 1 : tensor.shape.back();
   if (!bytes.has_value() || row % TraitsOf(tensor.dtype).block_elements != 0) {
-    return cursor.Malformed(
-        absl::StrCat("tensor ", Quoted(tensor.name), ": shape ", ShapeToString(tensor.shape), " of ",
-                     std::string(TraitsOf(tensor.dtype).name),
-                     " is negative, too large, or its rows are no multiple of the block of ",
-                     TraitsOf(tensor.dtype).block_elements));
+    return cursor.Malformed(absl::StrCat("tensor ", Quoted(tensor.name), ": shape ", ShapeToString(tensor.shape),
+                                         " of ", std::string(TraitsOf(tensor.dtype).name),
+                                         " is negative, too large, or its rows are no multiple of the block of ",
+                                         TraitsOf(tensor.dtype).block_elements));
   }
   tensor.byte_size = *bytes;
   ASSIGN_OR_RETURN(tensor.byte_offset, cursor.ReadNumber<std::int64_t>("a tensor's offset"));
@@ -143,26 +130,23 @@ std::optional<std::int64_t> RoundUp(std::int64_t value, std::int64_t alignment) 
   return sum & ~(alignment - 1);
 }
 
-// Offsets are relative to the data section and must be the padded sums of the sizes before. Makes them
-// absolute.
+// Offsets are relative to the data section and must be the padded sums of the sizes before. Makes them absolute.
 absl::Status PlaceTensors(const GgufCursor& cursor, std::int64_t file_size, std::uint32_t alignment,
                           GgufHeader& header) {
   std::int64_t expected = 0;
   for (TensorInfo& tensor : header.tensors) {
     if (tensor.byte_offset != expected) {
       return cursor.Malformed(absl::StrCat("tensor ", Quoted(tensor.name), " has offset ", tensor.byte_offset,
-                                           ", expected ", expected,
-                                           ": data must be without holes and in order"));
+                                           ", expected ", expected, ": data must be without holes and in order"));
     }
     const std::int64_t room = file_size - header.data_offset - expected;
     if (tensor.byte_size > room) {
-      return cursor.Malformed(absl::StrCat("tensor ", Quoted(tensor.name), " needs ", tensor.byte_size,
-                                           " bytes, only ", room, " are left: the file is cut short"));
+      return cursor.Malformed(absl::StrCat("tensor ", Quoted(tensor.name), " needs ", tensor.byte_size, " bytes, only ",
+                                           room, " are left: the file is cut short"));
     }
     tensor.byte_offset += header.data_offset;
     const std::optional<std::int64_t> next = RoundUp(expected + tensor.byte_size, alignment);
-    if (!next.has_value())
-      return cursor.Malformed(absl::StrCat("tensor ", Quoted(tensor.name), " is too large"));
+    if (!next.has_value()) return cursor.Malformed(absl::StrCat("tensor ", Quoted(tensor.name), " is too large"));
     expected = *next;
   }
   return absl::OkStatus();
@@ -184,10 +168,8 @@ absl::StatusOr<GgufHeader> ParseGguf(const ByteSource& file) {
   GgufCursor cursor(file);
   GgufHeader header;
   ASSIGN_OR_RETURN(header.version, ReadVersion(cursor));
-  ASSIGN_OR_RETURN(const std::int64_t num_tensors,
-                   cursor.ReadCount(kMinTensorInfoBytes, "the number of tensors"));
-  ASSIGN_OR_RETURN(const std::int64_t num_pairs,
-                   cursor.ReadCount(kMinPairBytes, "the number of metadata keys"));
+  ASSIGN_OR_RETURN(const std::int64_t num_tensors, cursor.ReadCount(kMinTensorInfoBytes, "the number of tensors"));
+  ASSIGN_OR_RETURN(const std::int64_t num_pairs, cursor.ReadCount(kMinPairBytes, "the number of metadata keys"));
   ASSIGN_OR_RETURN(header.metadata, ReadGgufMetadata(cursor, num_pairs));
   RETURN_IF_ERROR(RefuseSplit(cursor, header.metadata));
   ASSIGN_OR_RETURN(const std::uint32_t alignment, ReadAlignment(cursor, header.metadata));

@@ -20,12 +20,11 @@ namespace trireme::sharding {
 
 // One value of the metadata, of the C++ type that its GGUF type has.
 using GgufValue =
-    std::variant<std::uint8_t, std::int8_t, std::uint16_t, std::int16_t, std::uint32_t, std::int32_t, float,
-                 bool, std::string, std::uint64_t, std::int64_t, double, std::vector<std::uint8_t>,
-                 std::vector<std::int8_t>, std::vector<std::uint16_t>, std::vector<std::int16_t>,
-                 std::vector<std::uint32_t>, std::vector<std::int32_t>, std::vector<float>, std::vector<bool>,
-                 std::vector<std::string>, std::vector<std::uint64_t>, std::vector<std::int64_t>,
-                 std::vector<double>>;
+    std::variant<std::uint8_t, std::int8_t, std::uint16_t, std::int16_t, std::uint32_t, std::int32_t, float, bool,
+                 std::string, std::uint64_t, std::int64_t, double, std::vector<std::uint8_t>, std::vector<std::int8_t>,
+                 std::vector<std::uint16_t>, std::vector<std::int16_t>, std::vector<std::uint32_t>,
+                 std::vector<std::int32_t>, std::vector<float>, std::vector<bool>, std::vector<std::string>,
+                 std::vector<std::uint64_t>, std::vector<std::int64_t>, std::vector<double>>;
 
 // Metadata by key.
 class GgufMetadata {
@@ -61,9 +60,8 @@ std::string GgufTypeName(const GgufValue& value);
 struct GgufHeader {
   std::uint32_t version = 0;
   GgufMetadata metadata;
-  std::vector<TensorInfo>
-      tensors;  // in the order of the file, with GGUF's names; shape slowest first; file_index 0
-  std::int64_t data_offset = 0;  // of the data section, from the beginning of the file
+  std::vector<TensorInfo> tensors;  // in the order of the file, with GGUF's names; shape slowest first; file_index 0
+  std::int64_t data_offset = 0;     // of the data section, from the beginning of the file
 };
 
 // InvalidArgument, naming the file, the key or tensor, what was got and what would be right. Unimplemented: a

@@ -27,8 +27,8 @@ absl::Status GgufCursor::FillWindow() {
 
 absl::Status GgufCursor::ReadBytes(std::span<std::byte> out, const char* what) {
   if (out.size() > static_cast<std::size_t>(bytes_left())) {
-    return Malformed(absl::StrCat("the file ends within ", what, ": ", out.size(), " bytes needed at ",
-                                  position_, ", ", bytes_left(), " left"));
+    return Malformed(absl::StrCat("the file ends within ", what, ": ", out.size(), " bytes needed at ", position_, ", ",
+                                  bytes_left(), " left"));
   }
   while (!out.empty()) {
     const auto used = static_cast<std::size_t>(position_ - window_begin_);

@@ -38,8 +38,7 @@ class GgufCursor {
   // A u64 length, at most 2^30 and what is left, and so many bytes.
   absl::StatusOr<std::string> ReadString(const char* what);
 
-  // A u64 count of things of which each takes at least `min_bytes`: refused above 2^30 and above what is
-  // left.
+  // A u64 count of things of which each takes at least `min_bytes`: refused above 2^30 and above what is left.
   absl::StatusOr<std::int64_t> ReadCount(std::int64_t min_bytes, const char* what);
 
   // InvalidArgument with the file's name in front.

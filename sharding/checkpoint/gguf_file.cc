@@ -28,8 +28,7 @@ absl::Status Interpret(const GgufHeader& header, CheckpointContents& contents) {
   ASSIGN_OR_RETURN(contents.config, LlamaConfig(header));
   RETURN_IF_ERROR(AddTensors(header, contents));
   ASSIGN_OR_RETURN(contents.gguf_tokenizer, TokenizerFromGguf(header.metadata));
-  if (contents.gguf_tokenizer.has_value())
-    contents.generation_config = GenerationConfig(*contents.gguf_tokenizer);
+  if (contents.gguf_tokenizer.has_value()) contents.generation_config = GenerationConfig(*contents.gguf_tokenizer);
   return absl::OkStatus();
 }
 

@@ -1,7 +1,6 @@
 // GGUF's architecture `llama` in the terms of Hugging Face: names, config, order of rows.
 //
-// Other architectures are refused by name until their own table exists: their norms, fused weights and rows
-// differ.
+// Other architectures are refused by name until their own table exists: their norms, fused weights and rows differ.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -26,8 +25,7 @@ absl::StatusOr<std::string> LlamaTensorName(std::string_view gguf_name);
 // that is missing, of a wrong type, or not known in this architecture.
 absl::StatusOr<nlohmann::json> LlamaConfig(const GgufHeader& header);
 
-// The width of a head: attention.key_length, or hidden / heads. Even. Unimplemented if values or rope are not
-// as wide.
+// The width of a head: attention.key_length, or hidden / heads. Even. Unimplemented if values or rope are not as wide.
 absl::StatusOr<std::uint32_t> LlamaHeadDim(const GgufMetadata& metadata);
 
 // The header's tensors under Hugging Face's names, q and k marked as interleaved by head.

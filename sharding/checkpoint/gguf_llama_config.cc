@@ -18,8 +18,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kSupported = "llama";
 
-// Every key below "llama." that is read here or that changes nothing. Any other may change what the
-// model computes.
+// Every key below "llama." that is read here or that changes nothing. Any other may change what the model computes.
 constexpr std::string_view kKnownKeys[] = {
     "attention.head_count",
     "attention.head_count_kv",
@@ -44,9 +43,7 @@ constexpr std::string_view kKnownKeys[] = {
     "vocab_size",
 };
 
-std::string Key(std::string_view name) {
-  return absl::StrCat(std::string(kSupported), ".", std::string(name));
-}
+std::string Key(std::string_view name) { return absl::StrCat(std::string(kSupported), ".", std::string(name)); }
 
 // The double that a config.json would spell: 1e-05 and not 9.999999747378752e-06. Rounds to the same float.
 double ShortestDouble(float value) {
@@ -67,8 +64,8 @@ bool HasTensor(const GgufHeader& header, std::string_view name) {
 absl::Status CheckArchitecture(const GgufMetadata& metadata) {
   ASSIGN_OR_RETURN(const auto architecture, metadata.Get<std::string>("general.architecture"));
   if (architecture == kSupported) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat("architecture ", Quoted(architecture),
-                                               " is not supported; supported: ", std::string(kSupported)));
+  return absl::UnimplementedError(
+      absl::StrCat("architecture ", Quoted(architecture), " is not supported; supported: ", std::string(kSupported)));
 }
 
 absl::Status CheckKeys(const GgufMetadata& metadata) {
@@ -77,8 +74,8 @@ absl::Status CheckKeys(const GgufMetadata& metadata) {
     if (!absl::StartsWith(key, prefix)) continue;
     const std::string_view name = std::string_view(key).substr(prefix.size());
     if (std::find(std::begin(kKnownKeys), std::end(kKnownKeys), name) == std::end(kKnownKeys)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "metadata key ", Quoted(key), " is not known in architecture ", std::string(kSupported)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("metadata key ", Quoted(key), " is not known in architecture ", std::string(kSupported)));
     }
   }
   return absl::OkStatus();
@@ -139,8 +136,7 @@ absl::StatusOr<Json> YarnScaling(const GgufMetadata& metadata) {
 
 // `rope_scaling` as config.json has it; null for none.
 absl::StatusOr<Json> RopeScaling(const GgufMetadata& metadata) {
-  if (metadata.FindValue(Key("rope.scale_linear")) != nullptr)
-    return LinearScaling(metadata, "rope.scale_linear");
+  if (metadata.FindValue(Key("rope.scale_linear")) != nullptr) return LinearScaling(metadata, "rope.scale_linear");
   ASSIGN_OR_RETURN(const auto type, metadata.GetOr<std::string>(Key("rope.scaling.type"), "none"));
   if (type == "none") return Json(nullptr);
   if (type == "linear") return LinearScaling(metadata, "rope.scaling.factor");
@@ -181,23 +177,21 @@ absl::StatusOr<std::uint32_t> LlamaHeadDim(const GgufMetadata& metadata) {
   ASSIGN_OR_RETURN(const auto heads, GetCount(metadata, "attention.head_count"));
   const bool is_given = metadata.FindValue(Key("attention.key_length")) != nullptr;
   if (!is_given && hidden % heads != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(Key("embedding_length"), " is ", hidden,
-                                                   ", no multiple of the ", heads, " of ",
-                                                   Key("attention.head_count")));
+    return absl::InvalidArgumentError(absl::StrCat(Key("embedding_length"), " is ", hidden, ", no multiple of the ",
+                                                   heads, " of ", Key("attention.head_count")));
   }
   std::uint32_t head_dim = hidden / heads;
   if (is_given) {
     ASSIGN_OR_RETURN(head_dim, GetCount(metadata, "attention.key_length"));
   }
   if (head_dim == 0 || head_dim % 2 != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the width of a head is ", head_dim, ", expected an even number"));
+    return absl::InvalidArgumentError(absl::StrCat("the width of a head is ", head_dim, ", expected an even number"));
   }
   for (const char* name : {"attention.value_length", "rope.dimension_count"}) {
     ASSIGN_OR_RETURN(const auto other, metadata.GetOr<std::uint32_t>(Key(name), head_dim));
     if (other != head_dim) {
-      return absl::UnimplementedError(absl::StrCat(Key(name), " is ", other, ", but a head's width is ",
-                                                   head_dim, "; that they differ is not supported"));
+      return absl::UnimplementedError(absl::StrCat(Key(name), " is ", other, ", but a head's width is ", head_dim,
+                                                   "; that they differ is not supported"));
     }
   }
   return head_dim;
@@ -212,8 +206,7 @@ absl::StatusOr<Json> LlamaConfig(const GgufHeader& header) {
   RETURN_IF_ERROR(AddSizes(metadata, config));
   RETURN_IF_ERROR(AddNumbers(metadata, config));
   RETURN_IF_ERROR(AddTokenIds(metadata, config));
-  config["attention_bias"] =
-      HasTensor(header, "blk.0.attn_q.bias") || HasTensor(header, "blk.0.attn_output.bias");
+  config["attention_bias"] = HasTensor(header, "blk.0.attn_q.bias") || HasTensor(header, "blk.0.attn_output.bias");
   config["mlp_bias"] = HasTensor(header, "blk.0.ffn_down.bias");
   config["tie_word_embeddings"] = !HasTensor(header, "output.weight");
   return config;

@@ -25,11 +25,9 @@ constexpr NamePair kGlobalNames[] = {
     {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
 // Below "blk.{i}." and "model.layers.{i}.".
 constexpr NamePair kLayerNames[] = {
-    {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},
-    {"attn_k", "self_attn.k_proj"},      {"attn_v", "self_attn.v_proj"},
-    {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
-    {"ffn_down", "mlp.down_proj"}};
+    {"attn_norm", "input_layernorm"}, {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},   {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
+    {"ffn_gate", "mlp.gate_proj"},    {"ffn_up", "mlp.up_proj"},           {"ffn_down", "mlp.down_proj"}};
 
 std::optional<std::string_view> Lookup(std::span<const NamePair> names, std::string_view gguf) {
   for (const NamePair& pair : names) {
@@ -68,8 +66,7 @@ absl::StatusOr<std::string> LlamaTensorName(std::string_view gguf_name) {
     const auto module = ModuleName(gguf_name.substr(0, gguf_name.size() - suffix.size()));
     if (module.has_value()) return absl::StrCat(*module, std::string(suffix));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("tensor ", Quoted(gguf_name), " is not known in architecture llama"));
+  return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(gguf_name), " is not known in architecture llama"));
 }
 
 absl::StatusOr<std::vector<TensorInfo>> LlamaTensors(const GgufHeader& header) {

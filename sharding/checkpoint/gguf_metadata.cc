@@ -35,10 +35,9 @@ absl::Status GgufMetadata::Missing(std::string_view key) const {
   return absl::NotFoundError(absl::StrCat("metadata key ", Quoted(key), " is missing"));
 }
 
-absl::Status GgufMetadata::WrongType(std::string_view key, const GgufValue& got,
-                                     const GgufValue& wanted) const {
-  return absl::InvalidArgumentError(absl::StrCat("metadata key ", Quoted(key), " has type ",
-                                                 GgufTypeName(got), ", expected ", GgufTypeName(wanted)));
+absl::Status GgufMetadata::WrongType(std::string_view key, const GgufValue& got, const GgufValue& wanted) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat("metadata key ", Quoted(key), " has type ", GgufTypeName(got), ", expected ", GgufTypeName(wanted)));
 }
 
 }  // namespace trireme::sharding

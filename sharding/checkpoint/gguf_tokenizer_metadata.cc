@@ -18,9 +18,8 @@ constexpr std::int32_t kUserDefined = 4;
 
 // llama.cpp ends a generation at these whatever the metadata says.
 constexpr std::string_view kEndTexts[] = {
-    "<|eot_id|>", "<|im_end|>", "<|end|>",         "<|return|>",        "<|call|>",
-    "<|flush|>",  "<|calls|>",  "<end_of_turn>",   "<|eom_id|>",        "<|endoftext|>",
-    "<EOT>",      "_<EOT>",     "<|end_of_text|>", "<end_of_utterance>"};
+    "<|eot_id|>",    "<|im_end|>", "<|end|>",       "<|return|>", "<|call|>", "<|flush|>",       "<|calls|>",
+    "<end_of_turn>", "<|eom_id|>", "<|endoftext|>", "<EOT>",      "_<EOT>",   "<|end_of_text|>", "<end_of_utterance>"};
 
 std::string Key(std::string_view name) { return absl::StrCat(std::string(kPrefix), std::string(name)); }
 
@@ -63,8 +62,7 @@ absl::StatusOr<std::optional<std::uint32_t>> ReadId(const GgufMetadata& metadata
                                                     std::size_t num_tokens) {
   ASSIGN_OR_RETURN(const auto id, metadata.Find<std::uint32_t>(Key(name)));
   if (!id.has_value() || *id < num_tokens) return id;
-  return absl::InvalidArgumentError(
-      absl::StrCat(Key(name), " is ", *id, ", but there are ", num_tokens, " tokens"));
+  return absl::InvalidArgumentError(absl::StrCat(Key(name), " is ", *id, ", but there are ", num_tokens, " tokens"));
 }
 
 absl::Status ReadIds(const GgufMetadata& metadata, GgufTokenizerMetadata& tokenizer) {

@@ -15,7 +15,7 @@ struct GgufTokenizerMetadata {
   std::optional<std::string> pre;   // name of the pre-tokenizer of "gpt2" models: "smollm"
   std::vector<std::string> tokens;  // by id
   std::vector<std::int32_t>
-      token_types;  // by id, or empty; 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
+      token_types;                  // by id, or empty; 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte
   std::vector<float> scores;        // by id, or empty
   std::vector<std::string> merges;  // "left right", best first; may be empty
   // Ids are below tokens.size().

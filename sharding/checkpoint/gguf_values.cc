@@ -85,9 +85,8 @@ absl::StatusOr<GgufValue> ReadValue(GgufCursor& cursor, const std::string& key) 
     return GgufValue(std::in_place_type<T>, std::move(scalar));
   });
   if (value.has_value()) return *std::move(value);
-  return cursor.Malformed(
-      absl::StrCat("metadata key ", Quoted(key), ": ", is_array ? "element " : "", "type ", type,
-                   type == kTypeArray ? " (array of arrays) is not supported" : " is not known"));
+  return cursor.Malformed(absl::StrCat("metadata key ", Quoted(key), ": ", is_array ? "element " : "", "type ", type,
+                                       type == kTypeArray ? " (array of arrays) is not supported" : " is not known"));
 }
 
 }  // namespace

@@ -27,8 +27,7 @@ bool StaysInFolder(const std::string& file) {
 absl::Status ReadConfigs(const std::filesystem::path& folder, CheckpointContents& contents) {
   ASSIGN_OR_RETURN(contents.config,
                    ReadJsonObject(folder / "config.json", kMaxConfigBytes, contents.header_bytes_read));
-  auto generation =
-      ReadJsonObject(folder / "generation_config.json", kMaxConfigBytes, contents.header_bytes_read);
+  auto generation = ReadJsonObject(folder / "generation_config.json", kMaxConfigBytes, contents.header_bytes_read);
   if (absl::IsNotFound(generation.status())) return absl::OkStatus();
   RETURN_IF_ERROR(generation.status());
   contents.generation_config = *std::move(generation);
@@ -45,16 +44,15 @@ absl::Status AddFile(const std::filesystem::path& path, CheckpointContents& cont
     const std::string name = tensor.name;
     const auto [at, is_new] = contents.tensors.try_emplace(name, std::move(tensor));
     if (is_new) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "tensor ", Quoted(name), " lies in two files: ",
-        contents.files[static_cast<std::size_t>(at->second.file_index)]->name(), " and ", file->name()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor ", Quoted(name), " lies in two files: ",
+                     contents.files[static_cast<std::size_t>(at->second.file_index)]->name(), " and ", file->name()));
   }
   contents.files.push_back(std::move(file));
   return absl::OkStatus();
 }
 
-absl::Status AddShards(const std::filesystem::path& folder, const WeightMap& weight_map,
-                       CheckpointContents& contents) {
+absl::Status AddShards(const std::filesystem::path& folder, const WeightMap& weight_map, CheckpointContents& contents) {
   std::set<std::string> names;
   for (const auto& [tensor, file] : weight_map) names.insert(file);
   for (const std::string& name : names) RETURN_IF_ERROR(AddFile(folder / name, contents));
@@ -66,20 +64,20 @@ absl::Status CheckIndexAgrees(const WeightMap& weight_map, const CheckpointConte
   for (const auto& [name, file] : weight_map) {
     const auto found = contents.tensors.find(name);
     if (found == contents.tensors.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(kIndexFile, " says that tensor ", Quoted(name),
-                                                     " lies in ", Quoted(file), ", it does not"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(kIndexFile, " says that tensor ", Quoted(name), " lies in ", Quoted(file), ", it does not"));
     }
     const std::string& actual = contents.files[static_cast<std::size_t>(found->second.file_index)]->name();
     if (std::filesystem::path(actual).filename() != file) {
-      return absl::InvalidArgumentError(absl::StrCat(kIndexFile, " says that tensor ", Quoted(name),
-                                                     " lies in ", Quoted(file), ", it lies in ", actual));
+      return absl::InvalidArgumentError(absl::StrCat(kIndexFile, " says that tensor ", Quoted(name), " lies in ",
+                                                     Quoted(file), ", it lies in ", actual));
     }
   }
   for (const auto& [name, tensor] : contents.tensors) {
     if (weight_map.contains(name)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "tensor ", Quoted(name), " of ", contents.files[static_cast<std::size_t>(tensor.file_index)]->name(),
-        " is not listed in ", kIndexFile));
+    return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(name), " of ",
+                                                   contents.files[static_cast<std::size_t>(tensor.file_index)]->name(),
+                                                   " is not listed in ", kIndexFile));
   }
   return absl::OkStatus();
 }
@@ -87,8 +85,7 @@ absl::Status CheckIndexAgrees(const WeightMap& weight_map, const CheckpointConte
 absl::Status AddIndexedFiles(const std::filesystem::path& folder, CheckpointContents& contents) {
   auto index = ReadJsonObject(folder / kIndexFile, kMaxIndexBytes, contents.header_bytes_read);
   if (absl::IsNotFound(index.status())) {
-    return absl::NotFoundError(
-        absl::StrCat(folder.string(), " has neither ", kSingleFile, " nor ", kIndexFile));
+    return absl::NotFoundError(absl::StrCat(folder.string(), " has neither ", kSingleFile, " nor ", kIndexFile));
   }
   RETURN_IF_ERROR(index.status());
   auto weight_map = ParseSafetensorsIndex(*index);

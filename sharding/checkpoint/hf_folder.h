@@ -11,9 +11,8 @@
 
 namespace trireme::sharding {
 
-// Opens `folder` as Checkpoint::Open says. With an index: each file it names must lie in the folder and
-// exist, and hold exactly the tensors that the index says. model.safetensors comes before an index, as in
-// Transformers.
+// Opens `folder` as Checkpoint::Open says. With an index: each file it names must lie in the folder and exist, and hold
+// exactly the tensors that the index says. model.safetensors comes before an index, as in Transformers.
 absl::StatusOr<CheckpointContents> OpenHfFolder(const std::filesystem::path& folder);
 
 // Tensor → file, from the JSON of an index. InvalidArgument: no `weight_map` of strings, a file name that is

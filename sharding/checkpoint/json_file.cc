@@ -60,8 +60,7 @@ absl::StatusOr<Json> ParseJsonObject(std::string_view text) {
     return absl::InvalidArgumentError(absl::StrCat("not valid JSON: ", Quoted(problem.what())));
   }
   if (!parsed.is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("holds a JSON ", parsed.type_name(), ", expected an object"));
+    return absl::InvalidArgumentError(absl::StrCat("holds a JSON ", parsed.type_name(), ", expected an object"));
   }
   if (!finder.duplicate().empty()) {
     return absl::InvalidArgumentError(absl::StrCat("key ", finder.duplicate(), " comes twice"));
@@ -80,8 +79,7 @@ absl::StatusOr<Json> ReadJsonObject(const std::filesystem::path& path, std::int6
   RETURN_IF_ERROR(file->ReadAt(0, std::as_writable_bytes(std::span(text))));
   bytes_read += file->bytes_read();
   absl::StatusOr<Json> parsed = ParseJsonObject(text);
-  if (!parsed.ok())
-    return absl::InvalidArgumentError(absl::StrCat(file->name(), ": ", parsed.status().message()));
+  if (!parsed.ok()) return absl::InvalidArgumentError(absl::StrCat(file->name(), ": ", parsed.status().message()));
   return parsed;
 }
 

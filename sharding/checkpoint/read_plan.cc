@@ -42,8 +42,7 @@ class Planner {
         continue;
       }
       for (std::int64_t i = interval.begin; i < interval.end; ++i) {
-        const std::int64_t at =
-            base + (is_interleaved ? InterleavedRow(i, *tensor_.interleaved_head_rows) : i);
+        const std::int64_t at = base + (is_interleaved ? InterleavedRow(i, *tensor_.interleaved_head_rows) : i);
         if (is_last) {
           Add(at, 1);
         } else {
@@ -82,16 +81,16 @@ bool IsEmpty(const Intervals& intervals) { return TotalSize(intervals) == 0; }
 absl::Status CheckSlices(const TensorInfo& tensor, std::span<const Intervals> slices) {
   if (slices.size() != tensor.shape.size()) {
     return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(tensor.name), " has shape ",
-                                                   ShapeToString(tensor.shape), ", but slices of ",
-                                                   slices.size(), " dimensions were asked for"));
+                                                   ShapeToString(tensor.shape), ", but slices of ", slices.size(),
+                                                   " dimensions were asked for"));
   }
   for (std::size_t d = 0; d < slices.size(); ++d) {
     std::int64_t from = 0;
     for (const Interval& interval : slices[d]) {
       if (interval.begin < from || interval.end < interval.begin || interval.end > tensor.shape[d]) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "tensor ", Quoted(tensor.name), ", dimension ", d, ": interval ", ToString(interval),
-            " is not within [", from, ", ", tensor.shape[d], "); intervals must be ascending and disjoint"));
+        return absl::InvalidArgumentError(absl::StrCat("tensor ", Quoted(tensor.name), ", dimension ", d, ": interval ",
+                                                       ToString(interval), " is not within [", from, ", ",
+                                                       tensor.shape[d], "); intervals must be ascending and disjoint"));
       }
       from = interval.end;
     }
@@ -104,8 +103,7 @@ std::vector<ElementRun> PlanRead(const TensorInfo& tensor, std::span<const Inter
   if (std::any_of(slices.begin(), slices.end(), IsEmpty)) return {};
   std::vector<ElementRun> runs = Planner(tensor, slices).Plan();
   if (tensor.interleaved_head_rows.has_value()) {
-    std::sort(runs.begin(), runs.end(),
-              [](const ElementRun& a, const ElementRun& b) { return a.in_file < b.in_file; });
+    std::sort(runs.begin(), runs.end(), [](const ElementRun& a, const ElementRun& b) { return a.in_file < b.in_file; });
   }
   return runs;
 }

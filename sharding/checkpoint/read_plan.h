@@ -19,8 +19,7 @@ struct ElementRun {
   friend bool operator==(const ElementRun&, const ElementRun&) = default;
 };
 
-// InvalidArgument unless `slices` has, for every dimension, ascending and disjoint intervals within its
-// extent.
+// InvalidArgument unless `slices` has, for every dimension, ascending and disjoint intervals within its extent.
 absl::Status CheckSlices(const TensorInfo& tensor, std::span<const Intervals> slices);
 
 // The slice as few runs as possible, ascending by in_file.

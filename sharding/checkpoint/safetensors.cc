@@ -28,20 +28,17 @@ absl::Status MalformedTensor(const ByteSource& file, const std::string& name, co
 
 absl::StatusOr<std::int64_t> ReadHeaderLength(const ByteSource& file) {
   if (file.size() < kLengthBytes) {
-    return Malformed(file,
-                     absl::StrCat("a safetensors file has at least 8 bytes, this one has ", file.size()));
+    return Malformed(file, absl::StrCat("a safetensors file has at least 8 bytes, this one has ", file.size()));
   }
   std::byte bytes[kLengthBytes];
   RETURN_IF_ERROR(file.ReadAt(0, bytes));
   std::uint64_t length = 0;
   for (int i = 7; i >= 0; --i) length = length << 8 | std::to_integer<std::uint64_t>(bytes[i]);
   if (length > static_cast<std::uint64_t>(kMaxHeaderBytes)) {
-    return Malformed(file,
-                     absl::StrCat("header length ", length, " is above the limit of ", kMaxHeaderBytes));
+    return Malformed(file, absl::StrCat("header length ", length, " is above the limit of ", kMaxHeaderBytes));
   }
   if (length > static_cast<std::uint64_t>(file.size() - kLengthBytes)) {
-    return Malformed(
-        file, absl::StrCat("header length ", length, " goes beyond the file's ", file.size(), " bytes"));
+    return Malformed(file, absl::StrCat("header length ", length, " goes beyond the file's ", file.size(), " bytes"));
   }
   return static_cast<std::int64_t>(length);
 }
@@ -55,23 +52,21 @@ absl::StatusOr<SafetensorsJson> ReadJson(const ByteSource& file, std::int64_t le
 }
 
 // Shape, dtype and offsets of one entry must agree with each other and with the size of the data section.
-absl::StatusOr<TensorInfo> CheckEntry(const ByteSource& file, const SafetensorsEntry& entry,
-                                      std::int64_t data_offset) {
+absl::StatusOr<TensorInfo> CheckEntry(const ByteSource& file, const SafetensorsEntry& entry, std::int64_t data_offset) {
   const std::int64_t data_bytes = file.size() - data_offset;
   const auto [begin, end] = entry.data_offsets;
   if (begin > end || end > data_bytes) {
-    return MalformedTensor(
-        file, entry.name,
-        absl::StrCat("data_offsets [", begin, ", ", end, ") do not lie within the ", data_bytes,
-                     " bytes of data; the file is cut short or the header is wrong"));
+    return MalformedTensor(file, entry.name,
+                           absl::StrCat("data_offsets [", begin, ", ", end, ") do not lie within the ", data_bytes,
+                                        " bytes of data; the file is cut short or the header is wrong"));
   }
   const std::optional<std::int64_t> bytes = CheckedByteSize(entry.dtype, entry.shape);
   if (!bytes.has_value() || *bytes != end - begin) {
     return MalformedTensor(
         file, entry.name,
-        absl::StrCat("shape ", ShapeToString(entry.shape), " of ", std::string(TraitsOf(entry.dtype).name),
-                     " needs ", bytes.has_value() ? absl::StrCat(*bytes) : "no whole number of",
-                     " bytes, data_offsets [", begin, ", ", end, ") hold ", end - begin));
+        absl::StrCat("shape ", ShapeToString(entry.shape), " of ", std::string(TraitsOf(entry.dtype).name), " needs ",
+                     bytes.has_value() ? absl::StrCat(*bytes) : "no whole number of", " bytes, data_offsets [", begin,
+                     ", ", end, ") hold ", end - begin));
   }
   return TensorInfo{.name = entry.name,
                     .dtype = entry.dtype,
@@ -80,23 +75,20 @@ absl::StatusOr<TensorInfo> CheckEntry(const ByteSource& file, const SafetensorsE
                     .byte_size = *bytes};
 }
 
-// `tensors` in the order of their data: each begins where the one before it ends, the last ends with the
-// file.
-absl::Status CheckCoverage(const ByteSource& file, const std::vector<TensorInfo>& tensors,
-                           std::int64_t data_offset) {
+// `tensors` in the order of their data: each begins where the one before it ends, the last ends with the file.
+absl::Status CheckCoverage(const ByteSource& file, const std::vector<TensorInfo>& tensors, std::int64_t data_offset) {
   std::int64_t at = data_offset;
   for (const TensorInfo& tensor : tensors) {
     if (tensor.byte_offset != at) {
-      return MalformedTensor(file, tensor.name,
-                             absl::StrCat("data begins at ", tensor.byte_offset - data_offset, ", expected ",
-                                          at - data_offset, ": tensors must cover the data without ",
-                                          tensor.byte_offset > at ? "holes" : "overlaps"));
+      return MalformedTensor(
+          file, tensor.name,
+          absl::StrCat("data begins at ", tensor.byte_offset - data_offset, ", expected ", at - data_offset,
+                       ": tensors must cover the data without ", tensor.byte_offset > at ? "holes" : "overlaps"));
     }
     at += tensor.byte_size;
   }
   if (at == file.size()) return absl::OkStatus();
-  return Malformed(file,
-                   absl::StrCat("tensors end at byte ", at, ", but the file has ", file.size(), " bytes"));
+  return Malformed(file, absl::StrCat("tensors end at byte ", at, ", but the file has ", file.size(), " bytes"));
 }
 
 }  // namespace
@@ -104,8 +96,7 @@ absl::Status CheckCoverage(const ByteSource& file, const std::vector<TensorInfo>
 absl::StatusOr<SafetensorsHeader> ParseSafetensors(const ByteSource& file) {
   ASSIGN_OR_RETURN(const std::int64_t length, ReadHeaderLength(file));
   ASSIGN_OR_RETURN(SafetensorsJson json, ReadJson(file, length));
-  SafetensorsHeader header{
-      .tensors = {}, .metadata = std::move(json.metadata), .data_offset = kLengthBytes + length};
+  SafetensorsHeader header{.tensors = {}, .metadata = std::move(json.metadata), .data_offset = kLengthBytes + length};
   for (const SafetensorsEntry& entry : json.entries) {
     ASSIGN_OR_RETURN(TensorInfo tensor, CheckEntry(file, entry, header.data_offset));
     header.tensors.push_back(std::move(tensor));

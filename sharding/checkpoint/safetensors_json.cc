@@ -18,15 +18,13 @@ constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr std::size_t kMaxDimensions = 64;
 
 std::optional<DType> DTypeFromName(std::string_view name) {
-  for (auto dtype = DType::kF64; dtype <= DType::kF4;
-       dtype = static_cast<DType>(static_cast<int>(dtype) + 1)) {
+  for (auto dtype = DType::kF64; dtype <= DType::kF4; dtype = static_cast<DType>(static_cast<int>(dtype) + 1)) {
     if (TraitsOf(dtype).name == name) return dtype;
   }
   return std::nullopt;
 }
 
-// Receives the events of nlohmann's parser. A method that returns false ends the parse; `error()` then says
-// why.
+// Receives the events of nlohmann's parser. A method that returns false ends the parse; `error()` then says why.
 class HeaderHandler final : public nlohmann::json_sax<Json> {
  public:
   SafetensorsJson Take() && { return std::move(result_); }
@@ -80,9 +78,7 @@ std::string HeaderHandler::Where() const {
   if (state_ == State::kStart) return "the header";
   if (state_ == State::kTop) return absl::StrCat("tensor ", Quoted(name_));
   if (state_ == State::kMetadata) return absl::StrCat("__metadata__ ", Quoted(name_));
-  const char* field = field_ == Field::kDType   ? " dtype"
-                      : field_ == Field::kShape ? " shape"
-                                                : " data_offsets";
+  const char* field = field_ == Field::kDType ? " dtype" : field_ == Field::kShape ? " shape" : " data_offsets";
   return absl::StrCat("tensor ", Quoted(entry_.name), field_ == Field::kNone ? "" : field);
 }
 
@@ -98,8 +94,7 @@ bool HeaderHandler::Scalar(std::string_view got) {
 }
 
 bool HeaderHandler::number_unsigned(std::uint64_t value) {
-  if (state_ != State::kNumbers || value > std::numeric_limits<std::int64_t>::max())
-    return Scalar(absl::StrCat(value));
+  if (state_ != State::kNumbers || value > std::numeric_limits<std::int64_t>::max()) return Scalar(absl::StrCat(value));
   const std::size_t limit = field_ == Field::kDataOffsets ? 2 : kMaxDimensions;
   if (numbers_.size() == limit) return Fail(absl::StrCat(Where(), " has more than ", limit, " numbers"));
   numbers_.push_back(static_cast<std::int64_t>(value));
@@ -151,8 +146,7 @@ bool HeaderHandler::key(std::string& name) {
       return names_.insert(name).second || Fail(absl::StrCat("tensor ", Quoted(name), " comes twice"));
     case State::kMetadata:
       name_ = name;
-      return !result_.metadata.contains(name) ||
-             Fail(absl::StrCat("__metadata__ ", Quoted(name), " comes twice"));
+      return !result_.metadata.contains(name) || Fail(absl::StrCat("__metadata__ ", Quoted(name), " comes twice"));
     case State::kEntry:
       return SetField(name);
     default:
@@ -225,8 +219,7 @@ bool HeaderHandler::end_array() {
     entry_.shape = std::move(numbers_);
     return true;
   }
-  if (numbers_.size() != 2)
-    return Fail(absl::StrCat(Where(), " has ", numbers_.size(), " numbers, expected 2"));
+  if (numbers_.size() != 2) return Fail(absl::StrCat(Where(), " has ", numbers_.size(), " numbers, expected 2"));
   entry_.data_offsets = {numbers_[0], numbers_[1]};
   return true;
 }

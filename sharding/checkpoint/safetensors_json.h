@@ -25,9 +25,8 @@ struct SafetensorsJson {
   std::map<std::string, std::string> metadata;
 };
 
-// InvalidArgument: not JSON, not UTF-8, not an object of entries {dtype, shape, data_offsets}, an unknown
-// dtype, a number that is negative or no integer, a name or field that comes twice. Fields besides the three
-// are skipped.
+// InvalidArgument: not JSON, not UTF-8, not an object of entries {dtype, shape, data_offsets}, an unknown dtype, a
+// number that is negative or no integer, a name or field that comes twice. Fields besides the three are skipped.
 absl::StatusOr<SafetensorsJson> ParseSafetensorsJson(std::string_view text);
 
 }  // namespace trireme::sharding

@@ -23,8 +23,7 @@ std::optional<std::int64_t> CheckedByteSize(DType dtype, const std::vector<std::
   const DTypeTraits& traits = TraitsOf(dtype);
   std::int64_t bytes = 0;
   if (elements % traits.block_elements != 0) return std::nullopt;
-  if (__builtin_mul_overflow(elements / traits.block_elements, traits.block_bytes, &bytes))
-    return std::nullopt;
+  if (__builtin_mul_overflow(elements / traits.block_elements, traits.block_bytes, &bytes)) return std::nullopt;
   return bytes;
 }
 

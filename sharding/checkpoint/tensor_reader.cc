@@ -73,8 +73,7 @@ class RunReader {
       const std::int64_t block = at / traits_.block_elements;
       const std::int64_t begin_element = block * traits_.block_elements;
       const std::int64_t stop = std::min(end, begin_element + kBufferElements);
-      const std::int64_t num_blocks =
-          (stop - begin_element + traits_.block_elements - 1) / traits_.block_elements;
+      const std::int64_t num_blocks = (stop - begin_element + traits_.block_elements - 1) / traits_.block_elements;
       Dequantize(tensor_.dtype, BlockAt(block), num_blocks, values.data());
       Store(values.data() + (at - begin_element), stop - at, run.in_slice + (at - run.in_file));
       at = stop;
@@ -83,8 +82,7 @@ class RunReader {
 
   void Store(const float* values, std::int64_t count, std::int64_t in_slice) {
     if (as_ == DType::kF32) {
-      std::memcpy(static_cast<float*>(out_) + in_slice, values,
-                  static_cast<std::size_t>(count) * sizeof(float));
+      std::memcpy(static_cast<float*>(out_) + in_slice, values, static_cast<std::size_t>(count) * sizeof(float));
     } else {
       std::transform(values, values + count, static_cast<std::uint16_t*>(out_) + in_slice, FloatToBFloat16);
     }
@@ -102,8 +100,8 @@ class RunReader {
 
 }  // namespace
 
-absl::Status ReadRuns(const ByteSource& file, const TensorInfo& tensor, std::span<const ElementRun> runs,
-                      DType as, void* out) {
+absl::Status ReadRuns(const ByteSource& file, const TensorInfo& tensor, std::span<const ElementRun> runs, DType as,
+                      void* out) {
   CHECK(IsReadable(tensor.dtype)) << " " << TraitsOf(tensor.dtype).name;
   CHECK(as == DType::kF32 || as == DType::kBF16) << " " << TraitsOf(as).name;
   return RunReader(file, tensor, as, out).Read(runs);

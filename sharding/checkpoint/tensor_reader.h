@@ -15,8 +15,8 @@ namespace trireme::sharding {
 // in pieces of at most kMaxReadBytes. (A block that two runs share is read twice if it falls on the edge of
 // two pieces.) REQUIRES: IsReadable(tensor.dtype); `as` is kF32 or kBF16; `runs` are within the tensor and
 // ascend by in_file.
-absl::Status ReadRuns(const ByteSource& file, const TensorInfo& tensor, std::span<const ElementRun> runs,
-                      DType as, void* out);
+absl::Status ReadRuns(const ByteSource& file, const TensorInfo& tensor, std::span<const ElementRun> runs, DType as,
+                      void* out);
 
 inline constexpr std::int64_t kMaxReadBytes = std::int64_t{1} << 20;
 

@@ -11,13 +11,12 @@ namespace {
 Axis HiddenAxis(std::int64_t hidden) { return SingleBlock(hidden, 1, Division::kUneven, "hidden features"); }
 
 Axis QueryAxis(const AttentionSpec& spec) {
-  return SingleBlock(std::int64_t{spec.num_heads} * spec.head_dim, spec.head_dim, Division::kEven,
-                     "query heads");
+  return SingleBlock(std::int64_t{spec.num_heads} * spec.head_dim, spec.head_dim, Division::kEven, "query heads");
 }
 
 Axis KvAxis(const AttentionSpec& spec) {
-  return SingleBlock(std::int64_t{spec.num_kv_heads} * spec.head_dim, spec.head_dim,
-                     Division::kEvenOrReplicated, "KV heads");
+  return SingleBlock(std::int64_t{spec.num_kv_heads} * spec.head_dim, spec.head_dim, Division::kEvenOrReplicated,
+                     "KV heads");
 }
 
 Axis IntermediateAxis(const MlpSpec& spec) {
@@ -37,9 +36,8 @@ class DecoderBuilder {
     }
     h = program_.SelectRows(h);
     h = program_.RmsNorm(spec_.names.final_norm, h, spec_.final_norm.epsilon);
-    const ValueId logits = spec_.tied_head
-                               ? program_.TiedLinear(spec_.names.head, h, spec_.names.embed + ".weight")
-                               : program_.Linear(spec_.names.head, h, vocabulary, /*bias=*/false);
+    const ValueId logits = spec_.tied_head ? program_.TiedLinear(spec_.names.head, h, spec_.names.embed + ".weight")
+                                           : program_.Linear(spec_.names.head, h, vocabulary, /*bias=*/false);
     return std::move(program_).Finish(logits);
   }
 
@@ -47,8 +45,7 @@ class DecoderBuilder {
   // h += attention(norm(h)); h += mlp(norm(h)).
   ValueId BuildLayer(const std::string& layer, const LayerSpec& spec, ValueId h) {
     const ValueId x = program_.RmsNorm(layer + spec_.names.attention_norm, h, spec.attention_norm.epsilon);
-    h = program_.Add(layer + spec_.names.attention + ".residual", h,
-                     BuildAttention(layer, spec.attention, x));
+    h = program_.Add(layer + spec_.names.attention + ".residual", h, BuildAttention(layer, spec.attention, x));
     const ValueId y = program_.RmsNorm(layer + spec_.names.mlp_norm, h, spec.mlp_norm.epsilon);
     return program_.Add(layer + spec_.names.mlp + ".residual", h, BuildMlp(layer, spec.mlp, y));
   }

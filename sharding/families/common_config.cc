@@ -20,12 +20,11 @@ RopeTable ReadLlama3Rope(ConfigReader& rope, double theta, const RopeDefaults& d
   for (const char* key : {"factor", "low_freq_factor", "high_freq_factor"}) {
     if (!rope.Has(key)) rope.AddProblem(absl::StrCat("rope type llama3 without ", key));
   }
-  const Llama3Scaling scaling{
-      .factor = rope.PositiveNumber("factor", 1),
-      .low_freq_factor = rope.PositiveNumber("low_freq_factor", 1),
-      .high_freq_factor = rope.PositiveNumber("high_freq_factor", 4),
-      .original_max_positions = rope.PositiveNumber("original_max_position_embeddings",
-                                                    static_cast<double>(defaults.max_positions))};
+  const Llama3Scaling scaling{.factor = rope.PositiveNumber("factor", 1),
+                              .low_freq_factor = rope.PositiveNumber("low_freq_factor", 1),
+                              .high_freq_factor = rope.PositiveNumber("high_freq_factor", 4),
+                              .original_max_positions = rope.PositiveNumber(
+                                  "original_max_position_embeddings", static_cast<double>(defaults.max_positions))};
   if (scaling.high_freq_factor <= scaling.low_freq_factor) {
     rope.AddProblem("rope type llama3: high_freq_factor is not above low_freq_factor");
   }

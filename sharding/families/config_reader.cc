@@ -63,8 +63,7 @@ const json* ConfigReader::Object(const std::string& key) {
 
 void ConfigReader::Only(const std::string& key, const json& value) {
   const json* given = Consume(key);
-  if (given != nullptr && *given != value)
-    AddWrongValue(key, *given, absl::StrCat("no value but ", value.dump()));
+  if (given != nullptr && *given != value) AddWrongValue(key, *given, absl::StrCat("no value but ", value.dump()));
 }
 
 void ConfigReader::Harmless(const std::vector<std::string>& keys) { known_.insert(keys.begin(), keys.end()); }
@@ -78,8 +77,7 @@ void ConfigReader::Absorb(const ConfigReader& nested) {
 absl::Status ConfigReader::Finish() const {
   const std::vector<std::string> problems = Problems();
   if (problems.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("config.json: ", absl::StrJoin(problems, "\nconfig.json: ")));
+  return absl::InvalidArgumentError(absl::StrCat("config.json: ", absl::StrJoin(problems, "\nconfig.json: ")));
 }
 
 const json* ConfigReader::Consume(const std::string& key) {

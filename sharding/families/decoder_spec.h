@@ -1,6 +1,5 @@
-// What a decoder-only model computes, as types. The builders (build_decoder.h) switch on these and never on a
-// family's name; a family is a mapping from config.json to one of these and a table of tensor names, nothing
-// else.
+// What a decoder-only model computes, as types. The builders (build_decoder.h) switch on these and never on a family's
+// name; a family is a mapping from config.json to one of these and a table of tensor names, nothing else.
 #pragma once
 #include <cstdint>
 #include <set>

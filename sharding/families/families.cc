@@ -21,9 +21,9 @@ std::string KnownModelTypes() {
 }
 
 bool Lists(const json& architectures, std::string_view wanted) {
-  return architectures.is_array() &&
-         std::any_of(architectures.begin(), architectures.end(),
-                     [&](const json& name) { return name.is_string() && name.get<std::string>() == wanted; });
+  return architectures.is_array() && std::any_of(architectures.begin(), architectures.end(), [&](const json& name) {
+           return name.is_string() && name.get<std::string>() == wanted;
+         });
 }
 
 }  // namespace
@@ -40,9 +40,9 @@ absl::StatusOr<const Family*> FindFamily(const json& config) {
     if (!model_type.is_string() || model_type.get<std::string>() != family.model_type) continue;
     const json architectures = config.value("architectures", json());
     if (architectures.is_null() || Lists(architectures, family.architecture)) return &family;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "config.json: architectures is ", Dump(architectures), "; of model_type ",
-        std::string(family.model_type), " only ", std::string(family.architecture), " is supported"));
+    return absl::InvalidArgumentError(absl::StrCat("config.json: architectures is ", Dump(architectures),
+                                                   "; of model_type ", std::string(family.model_type), " only ",
+                                                   std::string(family.architecture), " is supported"));
   }
   return absl::InvalidArgumentError(
       absl::StrCat("config.json: model_type is ", Dump(model_type), "; supported are ", KnownModelTypes()));

@@ -25,12 +25,11 @@ Heads ReadHeads(ConfigReader& config, std::int64_t hidden) {
   const std::int64_t query = config.PositiveInt("num_attention_heads", 32, kMaxHeads);
   const std::int64_t kv = config.PositiveInt("num_key_value_heads", query, kMaxHeads);
   if (query % kv != 0) {
-    config.AddProblem(
-        absl::StrCat("num_attention_heads ", query, " is not a multiple of num_key_value_heads ", kv));
+    config.AddProblem(absl::StrCat("num_attention_heads ", query, " is not a multiple of num_key_value_heads ", kv));
   }
   if (!config.Has("head_dim") && hidden % query != 0) {
-    config.AddProblem(absl::StrCat("hidden_size ", hidden, " is not a multiple of num_attention_heads ",
-                                   query, ", and there is no head_dim"));
+    config.AddProblem(absl::StrCat("hidden_size ", hidden, " is not a multiple of num_attention_heads ", query,
+                                   ", and there is no head_dim"));
   }
   std::int64_t dim = config.PositiveInt("head_dim", std::max<std::int64_t>(hidden / query, 1), kMaxHeads);
   if (dim % 2 != 0) {
@@ -60,8 +59,7 @@ LayerSpec ReadLayer(ConfigReader& config, const Heads& heads) {
                   .bias = config.Bool("mlp_bias", false)}};
 }
 
-// Keys of neighbouring families that some files have, at the value that changes nothing; and what only
-// training uses.
+// Keys of neighbouring families that some files have, at the value that changes nothing; and what only training uses.
 void ReadIndifferentKeys(ConfigReader& config) {
   ReadGenericKeys(config);
   config.Harmless({"attention_dropout"});
@@ -87,8 +85,7 @@ absl::StatusOr<DecoderSpec> SpecFromConfig(const nlohmann::json& json) {
   const LayerSpec layer = ReadLayer(config, heads);
   spec.layers.assign(config.PositiveInt("num_hidden_layers", 32, kMaxLayers), layer);
   spec.final_norm = layer.attention_norm;
-  spec.rope_tables = {
-      ReadRope(config, {.theta = 10000, .dim = heads.dim, .max_positions = spec.max_positions})};
+  spec.rope_tables = {ReadRope(config, {.theta = 10000, .dim = heads.dim, .max_positions = spec.max_positions})};
   spec.harmless_tensors = {"rotary_emb.inv_freq"};
   ReadIndifferentKeys(config);
   RefuseOtherLayerTypes(config, static_cast<std::int64_t>(spec.layers.size()));

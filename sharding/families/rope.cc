@@ -11,14 +11,13 @@ namespace {
 float StretchLlama3(float inv_freq, const Llama3Scaling& scaling) {
   const float wavelength = static_cast<float>(2 * std::numbers::pi) / inv_freq;
   const float longest_kept = static_cast<float>(scaling.original_max_positions / scaling.high_freq_factor);
-  const float shortest_stretched =
-      static_cast<float>(scaling.original_max_positions / scaling.low_freq_factor);
+  const float shortest_stretched = static_cast<float>(scaling.original_max_positions / scaling.low_freq_factor);
   const float factor = static_cast<float>(scaling.factor);
   if (wavelength < longest_kept) return inv_freq;
   if (wavelength > shortest_stretched) return inv_freq / factor;
-  const float smooth = (static_cast<float>(scaling.original_max_positions) / wavelength -
-                        static_cast<float>(scaling.low_freq_factor)) /
-                       static_cast<float>(scaling.high_freq_factor - scaling.low_freq_factor);
+  const float smooth =
+      (static_cast<float>(scaling.original_max_positions) / wavelength - static_cast<float>(scaling.low_freq_factor)) /
+      static_cast<float>(scaling.high_freq_factor - scaling.low_freq_factor);
   return (1 - smooth) * inv_freq / factor + smooth * inv_freq;
 }
 

@@ -77,9 +77,7 @@ std::string ToString(const Placement& placement) {
   struct Printer {
     std::string operator()(const Replicate&) const { return "replicate"; }
     std::string operator()(const Shard& shard) const { return absl::StrCat("shard(", shard.dim, ")"); }
-    std::string operator()(const StridedShard& shard) const {
-      return absl::StrCat("strided_shard(", shard.dim, ")");
-    }
+    std::string operator()(const StridedShard& shard) const { return absl::StrCat("strided_shard(", shard.dim, ")"); }
     std::string operator()(const Partial&) const { return "partial"; }
   };
   return std::visit(Printer(), placement);
@@ -107,17 +105,16 @@ absl::StatusOr<std::vector<Intervals>> CutAxisForAll(const Axis& axis, int world
 
 absl::StatusOr<Axis> AxisForShard(const Axis& axis) {
   if (axis.blocks.size() == 1) return axis;
-  return absl::InvalidArgumentError(
-      absl::StrCat("an axis of ", axis.blocks.size(),
-                   " blocks must be cut block by block (as packed_colwise does), not as one"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "an axis of ", axis.blocks.size(), " blocks must be cut block by block (as packed_colwise does), not as one"));
 }
 
 absl::StatusOr<Axis> AxisForStridedShard(const Axis& axis) {
   if (axis.blocks.size() != 1) return axis;
   AxisBlock half = axis.blocks.front();
   if (half.extent % (2 * half.unit) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(half.extent, " elements of ", half.what, " in units of ",
-                                                   half.unit, " cannot be taken as two equal blocks"));
+    return absl::InvalidArgumentError(absl::StrCat(half.extent, " elements of ", half.what, " in units of ", half.unit,
+                                                   " cannot be taken as two equal blocks"));
   }
   half.extent /= 2;
   return Axis{{half, half}};

@@ -1,5 +1,4 @@
-// How the elements of a tensor are spread over the ranks of one mesh axis. Pure arithmetic: no files, no
-// devices.
+// How the elements of a tensor are spread over the ranks of one mesh axis. Pure arithmetic: no files, no devices.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -38,8 +37,7 @@ struct AxisBlock {
   friend bool operator==(const AxisBlock&, const AxisBlock&) = default;
 };
 
-// One axis of a tensor: blocks laid one after another; nearly always one. A fused gate|up has two, a fused
-// q|k|v three.
+// One axis of a tensor: blocks laid one after another; nearly always one. A fused gate|up has two, a fused q|k|v three.
 struct Axis {
   std::vector<AxisBlock> blocks;
 
@@ -76,15 +74,13 @@ std::string ToString(const Placement& placement);
 // What `rank` holds of an axis whose every block is cut by itself: ascending, without empty intervals,
 // touching ones joined. An empty rank gets an empty list.
 //
-// InvalidArgument, in one sentence that names `what`, the numbers and the degree, where a division forbids
-// it.
+// InvalidArgument, in one sentence that names `what`, the numbers and the degree, where a division forbids it.
 absl::StatusOr<Intervals> CutAxis(const Axis& axis, Rank rank);
 
 // CutAxis for each rank of `world`, in rank order.
 absl::StatusOr<std::vector<Intervals>> CutAxisForAll(const Axis& axis, int world);
 
-// The axis as Shard cuts it: of one block. InvalidArgument for an axis of several, whose parts would be mixed
-// up.
+// The axis as Shard cuts it: of one block. InvalidArgument for an axis of several, whose parts would be mixed up.
 absl::StatusOr<Axis> AxisForShard(const Axis& axis);
 
 // The axis as StridedShard cuts it: its own blocks; an axis of one block is taken as two equal halves (a

@@ -1,5 +1,4 @@
-// Cuts a tensor in memory by intervals, and the inverse: what shard and unshard, gathers and tests are made
-// of.
+// Cuts a tensor in memory by intervals, and the inverse: what shard and unshard, gathers and tests are made of.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,8 +9,7 @@
 
 namespace trireme::sharding {
 
-// A part of a row-major, contiguous tensor: one list of intervals for each dimension, the part being their
-// product.
+// A part of a row-major, contiguous tensor: one list of intervals for each dimension, the part being their product.
 struct TensorSlices {
   std::vector<std::int64_t> full_shape;
   std::vector<Intervals> slices;  // as many as dimensions

@@ -61,8 +61,7 @@ bool ModulePattern::MoreSpecificThan(const ModulePattern& other) const {
   return ours > theirs;
 }
 
-std::vector<std::string> NearestNames(std::string_view name, std::vector<std::string> candidates,
-                                      std::size_t count) {
+std::vector<std::string> NearestNames(std::string_view name, std::vector<std::string> candidates, std::size_t count) {
   std::stable_sort(candidates.begin(), candidates.end(), [&](const std::string& a, const std::string& b) {
     return EditDistance(name, a) < EditDistance(name, b);
   });

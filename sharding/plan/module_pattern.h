@@ -24,7 +24,6 @@ class ModulePattern {
 std::string GeneralizeModuleName(std::string_view module);
 
 // The `count` of `candidates` that differ least from `name`, nearest first, for "did you mean".
-std::vector<std::string> NearestNames(std::string_view name, std::vector<std::string> candidates,
-                                      std::size_t count);
+std::vector<std::string> NearestNames(std::string_view name, std::vector<std::string> candidates, std::size_t count);
 
 }  // namespace trireme::sharding

@@ -62,8 +62,8 @@ absl::StatusOr<ResolvedPlan> ResolvedPlan::Resolve(const Plan& plan, const Progr
   for (const auto& [key, name] : plan.rules) {
     rules.push_back({.key = key, .pattern = ModulePattern(key), .strategy = registry.Find(name)});
     if (rules.back().strategy != nullptr) continue;
-    problems.push_back(absl::StrCat("plan rule \"", key, "\": no strategy \"", name,
-                                    "\" is registered; there are ", Quoted(registry.Names())));
+    problems.push_back(absl::StrCat("plan rule \"", key, "\": no strategy \"", name, "\" is registered; there are ",
+                                    Quoted(registry.Names())));
   }
   const std::shared_ptr<const Strategy> replicate = registry.Find("replicate");
   const std::set<std::string> modules = ModulesWithParameters(program);

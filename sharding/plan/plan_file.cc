@@ -23,8 +23,8 @@ absl::StatusOr<std::string> StrategyNameOf(const std::string& key, const json& r
   }
   for (const auto& [option, value] : rule.items()) {
     if (option == "style" && value.is_string()) continue;
-    return absl::InvalidArgumentError(absl::StrCat("plan rule \"", key, "\": the option \"", option,
-                                                   "\": ", value.dump(), " is not supported"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan rule \"", key, "\": the option \"", option, "\": ", value.dump(), " is not supported"));
   }
   if (!rule.contains("style")) {
     return absl::InvalidArgumentError(absl::StrCat("plan rule \"", key, "\": an object needs a \"style\""));

@@ -35,8 +35,7 @@ class ArenaPlanner {
       output.arena_offset = program_.values[*taken].arena_offset;
       std::erase(alive_, *taken);
     } else {
-      CHECK(!std::holds_alternative<AllReduce>(op.kind))
-          << op.module << ": a partial sum is used after its reduction";
+      CHECK(!std::holds_alternative<AllReduce>(op.kind)) << op.module << ": a partial sum is used after its reduction";
       output.arena_offset = FirstFit(Size(output));
     }
     std::erase_if(alive_, [&](ValueId value) { return last_uses_[value] <= op_index; });
@@ -60,9 +59,8 @@ class ArenaPlanner {
 
   // The lowest place where `size` elements overlap no living value.
   std::int64_t FirstFit(std::int64_t size) {
-    std::sort(alive_.begin(), alive_.end(), [&](ValueId a, ValueId b) {
-      return program_.values[a].arena_offset < program_.values[b].arena_offset;
-    });
+    std::sort(alive_.begin(), alive_.end(),
+              [&](ValueId a, ValueId b) { return program_.values[a].arena_offset < program_.values[b].arena_offset; });
     std::int64_t offset = 0;
     for (const ValueId value : alive_) {
       if (offset + size <= program_.values[value].arena_offset) break;

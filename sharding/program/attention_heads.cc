@@ -11,8 +11,7 @@ namespace {
 std::vector<std::int64_t> HeadsIn(const Intervals& intervals, int head_dim) {
   std::vector<std::int64_t> heads;
   for (const Interval& interval : intervals) {
-    for (std::int64_t head = interval.begin / head_dim; head < interval.end / head_dim; ++head)
-      heads.push_back(head);
+    for (std::int64_t head = interval.begin / head_dim; head < interval.end / head_dim; ++head) heads.push_back(head);
   }
   return heads;
 }

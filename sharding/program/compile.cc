@@ -25,8 +25,7 @@ void FinishLogits(CompileContext& context) {
   CompiledProgram& out = context.out;
   out.logits = *context.values.In(logits, wanted, "logits");
   out.vocabulary = context.FullWidth(logits);
-  out.logits_vocabulary =
-      wanted.is_cut() ? Span((*wanted.parts)[out.rank.index]) : Interval{0, out.vocabulary};
+  out.logits_vocabulary = wanted.is_cut() ? Span((*wanted.parts)[out.rank.index]) : Interval{0, out.vocabulary};
 }
 
 void FinishKvGroups(CompileContext& context) {

@@ -31,8 +31,7 @@ struct CompileContext {
   // Notes why `op` cannot be compiled.
   void Refuse(const Op& op, std::string problem) { problems.Add(op.module, std::move(problem)); }
 
-  // The local value that holds an input of `op` as `wanted`; nothing if there is no way to it, which is
-  // noted.
+  // The local value that holds an input of `op` as `wanted`; nothing if there is no way to it, which is noted.
   std::optional<ValueId> Input(const Op& op, std::size_t index, const Layout& wanted) {
     return values.In(op.inputs[index], wanted, op.module);
   }

@@ -43,8 +43,8 @@ bool StrategyAgrees(CompileContext& context, const Op& op, const Flow& flow) {
   const bool input_fits = !flow.wanted.has_value() || input.index() == flow.wanted->placement.index() ||
                           (flow.wanted->is_cut() && std::holds_alternative<Replicate>(input));
   if (input_fits && strategy.ComputedLayout().index() == flow.computed.placement.index()) return true;
-  context.Refuse(op, absl::StrCat("the strategy \"", std::string(strategy.name()), "\" says ",
-                                  ToString(input), " → ", ToString(strategy.ComputedLayout()),
+  context.Refuse(op, absl::StrCat("the strategy \"", std::string(strategy.name()), "\" says ", ToString(input), " → ",
+                                  ToString(strategy.ComputedLayout()),
                                   ", but as it cuts the parameters the module does ", ToString(flow)));
   return false;
 }
@@ -67,8 +67,7 @@ void CompileOp(CompileContext& context, const Op& op, const EmbedOp& embed) {
   const auto table = Cut(context, op, embed.table, {.is_embedding = true});
   if (!table.has_value()) return;
   if (table->strided) return context.Refuse(op, "an embedding cannot be cut block by block");
-  LocalEmbed local{.table = table->id,
-                   .vocabulary = {0, context.program.parameters[embed.table].axes[0].extent()}};
+  LocalEmbed local{.table = table->id, .vocabulary = {0, context.program.parameters[embed.table].axes[0].extent()}};
   Layout computed = table->FeatureLayout();
   if (table->dim == 0) {
     local.vocabulary = Span((*table->parts)[context.out.rank.index]);

@@ -18,8 +18,7 @@ void DefineAlike(CompileContext& context, const Op& op, LocalOpKind kind) {
   context.Define(op, std::move(kind), {*x}, layout);
 }
 
-// Both inputs in one layout: one that both have, or else that of the cut one. Summands stay summands if both
-// are.
+// Both inputs in one layout: one that both have, or else that of the cut one. Summands stay summands if both are.
 void DefineElementwise(CompileContext& context, const Op& op, LocalOpKind kind) {
   ValueLayouts& values = context.values;
   const ValueId a = op.inputs[0], b = op.inputs[1];
@@ -43,8 +42,7 @@ bool AgreeOnKvHeads(CompileContext& context, const Op& op, int group, int num_kv
   std::optional<int>& known = context.local_kv_heads[group];
   if (!known.has_value()) known = num_kv_heads;
   if (*known == num_kv_heads) return true;
-  context.Refuse(
-      op, "its keys and values are cut otherwise than those of other layers, with which it shares a cache");
+  context.Refuse(op, "its keys and values are cut otherwise than those of other layers, with which it shares a cache");
   return false;
 }
 
@@ -72,12 +70,10 @@ std::optional<AttentionInputs> BringTogether(CompileContext& context, const Op& 
 void CompileOp(CompileContext& context, const Op& op, const RopeOp& rope) {
   ReducePartials(context, op);
   const Layout& layout = context.values.LayoutOf(op.inputs[0]);
-  if (!HoldsWholeHeads(layout, rope.head_dim))
-    return context.Refuse(op, "rope needs whole heads on each rank");
+  if (!HoldsWholeHeads(layout, rope.head_dim)) return context.Refuse(op, "rope needs whole heads on each rank");
   const std::int64_t num_heads = context.LocalWidth(op.inputs[0], layout) / rope.head_dim;
-  DefineAlike(
-      context, op,
-      LocalRope{.table = rope.table, .head_dim = rope.head_dim, .num_heads = static_cast<int>(num_heads)});
+  DefineAlike(context, op,
+              LocalRope{.table = rope.table, .head_dim = rope.head_dim, .num_heads = static_cast<int>(num_heads)});
 }
 
 void CompileOp(CompileContext& context, const Op& op, const AttentionOp& attention) {
@@ -89,8 +85,7 @@ void CompileOp(CompileContext& context, const Op& op, const AttentionOp& attenti
   const absl::Status heads = CheckHeads(attention, queries, keys, context.out.rank.world);
   if (!heads.ok()) return context.Refuse(op, std::string(heads.message()));
   const auto num_heads = [&](std::size_t input) {
-    return static_cast<int>(context.LocalWidth(op.inputs[input], inputs->layouts[input]) /
-                            attention.head_dim);
+    return static_cast<int>(context.LocalWidth(op.inputs[input], inputs->layouts[input]) / attention.head_dim);
   };
   if (!AgreeOnKvHeads(context, op, attention.kv_group, num_heads(1))) return;
   const LocalAttention local{.kv_group = attention.kv_group,
@@ -108,8 +103,8 @@ void CompileOp(CompileContext& context, const Op& op, const GatedActivationOp& g
 }
 
 void CompileOp(CompileContext& context, const Op& op, const AddOp& add) {
-  const bool both_partial = context.values.LayoutOf(op.inputs[0]).is_partial() &&
-                            context.values.LayoutOf(op.inputs[1]).is_partial();
+  const bool both_partial =
+      context.values.LayoutOf(op.inputs[0]).is_partial() && context.values.LayoutOf(op.inputs[1]).is_partial();
   if (!both_partial) ReducePartials(context, op);
   DefineElementwise(context, op, add);
 }

@@ -82,8 +82,6 @@ std::vector<UsedParameter> ParametersOf(const LocalOpKind& kind) { return std::v
 
 bool MayWriteOverInput(const LocalOpKind& kind) { return std::visit(MayWriteOverInputVisitor(), kind); }
 
-std::optional<std::string> CollectiveName(const LocalOpKind& kind) {
-  return std::visit(CollectiveNameVisitor(), kind);
-}
+std::optional<std::string> CollectiveName(const LocalOpKind& kind) { return std::visit(CollectiveNameVisitor(), kind); }
 
 }  // namespace trireme::sharding

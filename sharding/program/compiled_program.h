@@ -87,8 +87,8 @@ struct LocalSlice {
 };
 
 using LocalOpKind =
-    std::variant<LocalEmbed, LocalLinear, LocalRmsNorm, LocalRope, LocalAttention, GatedActivationOp, AddOp,
-                 ScaleOp, SelectRowsOp, LocalAddBias, AllReduce, AllGather, ReduceScatter, LocalSlice>;
+    std::variant<LocalEmbed, LocalLinear, LocalRmsNorm, LocalRope, LocalAttention, GatedActivationOp, AddOp, ScaleOp,
+                 SelectRowsOp, LocalAddBias, AllReduce, AllGather, ReduceScatter, LocalSlice>;
 
 // How an op uses a parameter.
 enum class UsedAs {
@@ -133,8 +133,7 @@ struct CompiledProgram {
   std::vector<RopeTable> rope_tables;
   std::vector<LocalKvGroup> kv_groups;
   ValueId logits = 0;
-  // The ids whose logits this rank holds: everything if the head is gathered, else its part of the
-  // vocabulary.
+  // The ids whose logits this rank holds: everything if the head is gathered, else its part of the vocabulary.
   Interval logits_vocabulary;
   std::int64_t vocabulary = 0;
   std::int64_t arena_width = 0;  // elements per row of the whole arena

@@ -35,8 +35,7 @@ absl::StatusOr<Parts> AxisCutter::CutAnew(const Axis& axis, bool strided) const 
 
 void ProblemList::Add(std::string_view module, std::string problem) {
   const std::string general = GeneralizeModuleName(module);
-  auto known =
-      std::find_if(problems_.begin(), problems_.end(), [&](const Problem& p) { return p.text == problem; });
+  auto known = std::find_if(problems_.begin(), problems_.end(), [&](const Problem& p) { return p.text == problem; });
   if (known == problems_.end()) known = problems_.insert(known, {.text = std::move(problem), .modules = {}});
   std::vector<std::string>& modules = known->modules;
   if (std::find(modules.begin(), modules.end(), general) == modules.end()) modules.push_back(general);

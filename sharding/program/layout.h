@@ -40,8 +40,7 @@ class AxisCutter {
  public:
   explicit AxisCutter(int world) : world_(world) {}
 
-  // Parts for Shard or StridedShard of `axis`; InvalidArgument as CutAxis, AxisForShard and
-  // AxisForStridedShard.
+  // Parts for Shard or StridedShard of `axis`; InvalidArgument as CutAxis, AxisForShard and AxisForStridedShard.
   absl::StatusOr<Parts> Cut(const Axis& axis, bool strided);
 
  private:

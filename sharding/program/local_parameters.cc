@@ -13,8 +13,7 @@ absl::StatusOr<std::optional<int>> CutDimension(const Placement& placement, int 
   if (const Shard* shard = std::get_if<Shard>(&placement)) dim = shard->dim;
   if (const StridedShard* shard = std::get_if<StridedShard>(&placement)) dim = shard->dim;
   if (dim.has_value() && *dim < 0) dim = *dim + num_dims;
-  const bool possible =
-      dim.has_value() ? *dim >= 0 && *dim < num_dims : std::holds_alternative<Replicate>(placement);
+  const bool possible = dim.has_value() ? *dim >= 0 && *dim < num_dims : std::holds_alternative<Replicate>(placement);
   if (possible) return dim;
   return absl::InvalidArgumentError(
       absl::StrCat("a parameter of ", num_dims, " dimensions cannot be placed as ", ToString(placement)));
@@ -43,8 +42,7 @@ absl::StatusOr<CutParameter> LocalParameters::TryCut(const Use& use) {
   const ParameterRole role{.parameter = parameter, .is_bias = use.is_bias, .is_embedding = use.is_embedding};
   RETURN_IF_ERROR(use.strategy.ValidateParameter(role, out_.rank.world));
   const Placement placement = out_.rank.world == 1 ? Replicate{} : use.strategy.ShardParameter(role);
-  ASSIGN_OR_RETURN(const std::optional<int> dim,
-                   CutDimension(placement, static_cast<int>(parameter.axes.size())));
+  ASSIGN_OR_RETURN(const std::optional<int> dim, CutDimension(placement, static_cast<int>(parameter.axes.size())));
   CutParameter cut{.dim = dim, .strided = std::holds_alternative<StridedShard>(placement), .parts = nullptr};
   std::vector<Intervals> slices = WholeSlices(use.parameter);
   if (dim.has_value()) {
@@ -71,8 +69,7 @@ std::vector<Intervals> LocalParameters::WholeSlices(ParameterId parameter) const
   return slices;
 }
 
-LocalParameterId LocalParameters::FindOrAdd(ParameterId parameter, Placement placement,
-                                            std::vector<Intervals> slices) {
+LocalParameterId LocalParameters::FindOrAdd(ParameterId parameter, Placement placement, std::vector<Intervals> slices) {
   for (const LocalParameterId id : locals_of_[parameter]) {
     if (out_.parameters[id].slices == slices) return id;
   }

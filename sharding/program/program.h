@@ -79,8 +79,8 @@ struct ScaleOp {
 // Keeps the rows that are sampled: from Rows::kTokens to Rows::kSampled.
 struct SelectRowsOp {};
 
-using OpKind = std::variant<EmbedOp, LinearOp, RmsNormOp, RopeOp, AttentionOp, GatedActivationOp, AddOp,
-                            ScaleOp, SelectRowsOp>;
+using OpKind =
+    std::variant<EmbedOp, LinearOp, RmsNormOp, RopeOp, AttentionOp, GatedActivationOp, AddOp, ScaleOp, SelectRowsOp>;
 
 // Whether the op reads tensors of the checkpoint.
 bool HasParameters(const OpKind& kind);

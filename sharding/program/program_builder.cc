@@ -5,15 +5,11 @@
 namespace trireme::sharding {
 namespace {
 
-std::string Named(std::string_view module, std::string_view suffix) {
-  return std::string(module).append(suffix);
-}
+std::string Named(std::string_view module, std::string_view suffix) { return std::string(module).append(suffix); }
 
 }  // namespace
 
-ProgramBuilder::ProgramBuilder(std::vector<RopeTable> rope_tables) {
-  program_.rope_tables = std::move(rope_tables);
-}
+ProgramBuilder::ProgramBuilder(std::vector<RopeTable> rope_tables) { program_.rope_tables = std::move(rope_tables); }
 
 ValueId ProgramBuilder::Embed(std::string_view module, Axis vocabulary, Axis hidden) {
   const ParameterId table = AddParameter(Named(module, ".weight"), {std::move(vocabulary), hidden});
@@ -32,14 +28,12 @@ ValueId ProgramBuilder::TiedLinear(std::string_view module, ValueId x, std::stri
   const Parameter& weight = program_.parameters[found->second];
   CHECK_EQ(weight.axes.size(), 2u) << weight_name;
   CHECK_EQ(weight.axes[1].extent(), value(x).features.extent()) << weight_name;
-  return Emit(module, std::string(module), LinearOp{.weight = found->second, .bias = {}}, {x},
-              weight.axes[0]);
+  return Emit(module, std::string(module), LinearOp{.weight = found->second, .bias = {}}, {x}, weight.axes[0]);
 }
 
 ValueId ProgramBuilder::RmsNorm(std::string_view module, ValueId x, float epsilon) {
   const ParameterId weight = AddParameter(Named(module, ".weight"), {value(x).features});
-  return Emit(module, std::string(module), RmsNormOp{.weight = weight, .epsilon = epsilon}, {x},
-              value(x).features);
+  return Emit(module, std::string(module), RmsNormOp{.weight = weight, .epsilon = epsilon}, {x}, value(x).features);
 }
 
 ValueId ProgramBuilder::Rope(std::string_view module, ValueId x, int table, int head_dim) {
@@ -60,8 +54,7 @@ ValueId ProgramBuilder::Attention(std::string_view module, ValueId q, ValueId k,
   return Emit(module, Named(module, ".attention"), attention, {q, k, v}, value(q).features);
 }
 
-ValueId ProgramBuilder::GatedActivation(std::string_view module, ValueId gate, ValueId up,
-                                        Activation activation) {
+ValueId ProgramBuilder::GatedActivation(std::string_view module, ValueId gate, ValueId up, Activation activation) {
   return Emit(module, Named(module, ".activation"), GatedActivationOp{.activation = activation}, {gate, up},
               value(gate).features);
 }
@@ -75,8 +68,7 @@ ValueId ProgramBuilder::Scale(ValueId x, float factor) {
 }
 
 ValueId ProgramBuilder::SelectRows(ValueId x) {
-  const ValueId selected =
-      Emit("", Named(value(x).name, ".selected"), SelectRowsOp{}, {x}, value(x).features);
+  const ValueId selected = Emit("", Named(value(x).name, ".selected"), SelectRowsOp{}, {x}, value(x).features);
   program_.values[selected].rows = Rows::kSampled;
   return selected;
 }
@@ -96,23 +88,19 @@ ParameterId ProgramBuilder::AddParameter(std::string name, std::vector<Axis> axe
 int ProgramBuilder::KvGroupFor(const AttentionShape& shape) {
   for (std::size_t i = 0; i < program_.kv_groups.size(); ++i) {
     const KvGroup& group = program_.kv_groups[i];
-    if (group.num_kv_heads == shape.num_kv_heads && group.head_dim == shape.head_dim)
-      return static_cast<int>(i);
+    if (group.num_kv_heads == shape.num_kv_heads && group.head_dim == shape.head_dim) return static_cast<int>(i);
   }
-  program_.kv_groups.push_back(
-      {.num_layers = 0, .num_kv_heads = shape.num_kv_heads, .head_dim = shape.head_dim});
+  program_.kv_groups.push_back({.num_layers = 0, .num_kv_heads = shape.num_kv_heads, .head_dim = shape.head_dim});
   return static_cast<int>(program_.kv_groups.size()) - 1;
 }
 
-ValueId ProgramBuilder::Emit(std::string_view module, std::string name, OpKind kind,
-                             std::vector<ValueId> inputs, Axis features) {
+ValueId ProgramBuilder::Emit(std::string_view module, std::string name, OpKind kind, std::vector<ValueId> inputs,
+                             Axis features) {
   const ValueId output = static_cast<ValueId>(program_.values.size());
   const Rows rows = inputs.empty() ? Rows::kTokens : value(inputs.front()).rows;
   program_.values.push_back({.name = std::move(name), .rows = rows, .features = std::move(features)});
-  program_.ops.push_back({.module = std::string(module),
-                          .kind = std::move(kind),
-                          .inputs = std::move(inputs),
-                          .output = output});
+  program_.ops.push_back(
+      {.module = std::string(module), .kind = std::move(kind), .inputs = std::move(inputs), .output = output});
   return output;
 }
 

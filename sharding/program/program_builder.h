@@ -42,8 +42,7 @@ class ProgramBuilder {
   ParameterId AddParameter(std::string name, std::vector<Axis> axes);
   int KvGroupFor(const AttentionShape& shape);
   const Value& value(ValueId id) const { return program_.values[id]; }
-  ValueId Emit(std::string_view module, std::string name, OpKind kind, std::vector<ValueId> inputs,
-               Axis features);
+  ValueId Emit(std::string_view module, std::string name, OpKind kind, std::vector<ValueId> inputs, Axis features);
 
   Program program_;
   std::map<std::string, ParameterId, std::less<>> parameter_ids_;

@@ -7,11 +7,7 @@ namespace trireme::sharding {
 
 ValueLayouts::ValueLayouts(const Program& program, LocalParameters& parameters, ProblemList& problems,
                            CompiledProgram& out)
-    : program_(program),
-      parameters_(parameters),
-      problems_(problems),
-      out_(out),
-      tracked_(program.values.size()) {}
+    : program_(program), parameters_(parameters), problems_(problems), out_(out), tracked_(program.values.size()) {}
 
 void ValueLayouts::Define(Definition definition) {
   const ValueId value = definition.op.output;
@@ -31,13 +27,10 @@ void ValueLayouts::Define(Definition definition) {
 
 void ValueLayouts::AssumeReplicated(ValueId value) {
   CHECK(!problems_.empty()) << program_.values[value].name << " was not compiled, and nobody said why";
-  tracked_[value].versions = {
-      {.local = NewLocal(value, Layout::Replicated(), ""), .layout = Layout::Replicated()}};
+  tracked_[value].versions = {{.local = NewLocal(value, Layout::Replicated(), ""), .layout = Layout::Replicated()}};
 }
 
-bool ValueLayouts::HasLayout(ValueId value, const Layout& layout) const {
-  return Find(value, layout) != nullptr;
-}
+bool ValueLayouts::HasLayout(ValueId value, const Layout& layout) const { return Find(value, layout) != nullptr; }
 
 std::optional<ValueId> ValueLayouts::In(ValueId value, const Layout& wanted, std::string_view user) {
   CHECK(IsDefined(value)) << program_.values[value].name;
@@ -48,10 +41,9 @@ std::optional<ValueId> ValueLayouts::In(ValueId value, const Layout& wanted, std
   if (from.layout.is_cut() && wanted.is_replicated()) return Gather(value, from);
   if (from.layout.is_replicated() && wanted.is_cut()) return Slice(value, from, wanted);
   const bool same_kind = from.layout.placement == wanted.placement;
-  problems_.Add(user,
-                absl::StrCat("wants its input as ", ToString(wanted.placement), ", and it is given as ",
-                             ToString(from.layout.placement), same_kind ? " that is cut at other places" : "",
-                             "; nothing leads from one to the other"));
+  problems_.Add(user, absl::StrCat("wants its input as ", ToString(wanted.placement), ", and it is given as ",
+                                   ToString(from.layout.placement), same_kind ? " that is cut at other places" : "",
+                                   "; nothing leads from one to the other"));
   return std::nullopt;
 }
 
@@ -62,9 +54,9 @@ void ValueLayouts::Settle(ValueId value, const Layout& wanted, std::string_view 
 
 ValueId ValueLayouts::Reduce(ValueId value, const Layout& wanted) {
   const ValueId partial = tracked_[value].versions.front().local;
-  const ValueId sum = wanted.is_replicated() ? EmitConversion(value, AllReduce{}, partial, wanted, ".sum")
-                                             : EmitConversion(value, ReduceScatter{.parts = *wanted.parts},
-                                                              partial, wanted, ".sum");
+  const ValueId sum = wanted.is_replicated()
+                          ? EmitConversion(value, AllReduce{}, partial, wanted, ".sum")
+                          : EmitConversion(value, ReduceScatter{.parts = *wanted.parts}, partial, wanted, ".sum");
   const ValueId complete = AddPendingBiases(value, sum, wanted);
   // The sum takes the summand's place in memory, so nothing may use the summand any more.
   tracked_[value].versions = {{.local = complete, .layout = wanted}};
@@ -88,8 +80,7 @@ ValueId ValueLayouts::AddPendingBiases(ValueId value, ValueId local, const Layou
 
 ValueId ValueLayouts::Gather(ValueId value, const Version& from) {
   const Layout whole = Layout::Replicated();
-  const ValueId local =
-      EmitConversion(value, AllGather{.parts = *from.layout.parts}, from.local, whole, ".gathered");
+  const ValueId local = EmitConversion(value, AllGather{.parts = *from.layout.parts}, from.local, whole, ".gathered");
   tracked_[value].versions.push_back({.local = local, .layout = whole});
   return local;
 }

@@ -23,8 +23,7 @@ struct PendingBias {
 class ValueLayouts {
  public:
   // The arguments must outlive this object.
-  ValueLayouts(const Program& program, LocalParameters& parameters, ProblemList& problems,
-               CompiledProgram& out);
+  ValueLayouts(const Program& program, LocalParameters& parameters, ProblemList& problems, CompiledProgram& out);
 
   struct Definition {
     const Op& op;
@@ -39,16 +38,13 @@ class ValueLayouts {
 
   bool IsDefined(ValueId value) const { return !tracked_[value].versions.empty(); }
 
-  // Defines a value whose op could not be compiled, so that what follows can be looked at. A problem was
-  // noted.
+  // Defines a value whose op could not be compiled, so that what follows can be looked at. A problem was noted.
   void AssumeReplicated(ValueId value);
 
   // The layout in which the value was first defined, or the one it was reduced to. REQUIRES: IsDefined.
   const Layout& LayoutOf(ValueId value) const { return tracked_[value].versions.front().layout; }
   bool HasLayout(ValueId value, const Layout& layout) const;
-  const std::vector<PendingBias>& PendingBiases(ValueId value) const {
-    return tracked_[value].pending_biases;
-  }
+  const std::vector<PendingBias>& PendingBiases(ValueId value) const { return tracked_[value].pending_biases; }
 
   // The local value that holds `value` as `wanted`; emits what leads there. Nothing if there is no way: the
   // problem is noted for `user`, the module that wants it. A Partial that is reduced is gone afterwards.
@@ -74,8 +70,7 @@ class ValueLayouts {
   ValueId AddPendingBiases(ValueId value, ValueId local, const Layout& layout);
   ValueId Gather(ValueId value, const Version& from);
   ValueId Slice(ValueId value, const Version& from, const Layout& wanted);
-  ValueId EmitConversion(ValueId value, LocalOpKind kind, ValueId input, const Layout& layout,
-                         std::string_view suffix);
+  ValueId EmitConversion(ValueId value, LocalOpKind kind, ValueId input, const Layout& layout, std::string_view suffix);
   ValueId NewLocal(ValueId value, const Layout& layout, std::string_view suffix);
   const Version* Find(ValueId value, const Layout& layout) const;
 

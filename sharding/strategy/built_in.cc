@@ -21,8 +21,8 @@ Placement ColwiseStrategy::ShardParameter(const ParameterRole& role) const { ret
 absl::Status ColwiseGatherOutputStrategy::ValidateParameter(const ParameterRole& role, int world) const {
   const std::int64_t size = role.parameter.axes[ColwiseDim(role)].extent();
   if (size % world == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "an output of ", size, " features that is gathered in equal parts does not divide by ", world));
+  return absl::InvalidArgumentError(
+      absl::StrCat("an output of ", size, " features that is gathered in equal parts does not divide by ", world));
 }
 
 Placement RowwiseStrategy::ShardParameter(const ParameterRole& role) const {

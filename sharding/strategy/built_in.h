@@ -37,8 +37,7 @@ class ColwiseGatherOutputStrategy : public ColwiseStrategy {
   Placement OutputLayout() const override { return Replicate{}; }
 };
 
-// Cuts what a module is given: each rank computes a summand of the output. A bias is added once, after the
-// sum.
+// Cuts what a module is given: each rank computes a summand of the output. A bias is added once, after the sum.
 class RowwiseStrategy : public Strategy {
  public:
   std::string_view name() const override { return "rowwise"; }

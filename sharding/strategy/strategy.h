@@ -54,8 +54,7 @@ class Strategy {
 // Strategies by name.
 class StrategyRegistry {
  public:
-  // With the built-in ones: replicate, colwise, rowwise, colwise_gather_output, embedding_rowwise,
-  // packed_colwise.
+  // With the built-in ones: replicate, colwise, rowwise, colwise_gather_output, embedding_rowwise, packed_colwise.
   static StrategyRegistry BuiltIn();
 
   // AlreadyExists if the name is taken.

@@ -18,8 +18,8 @@ class CgroupTest : public testing::Test {
     std::ofstream(root_ / path) << text;
   }
 
-  const std::filesystem::path root_ = std::filesystem::path(testing::TempDir()) /
-                                      testing::UnitTest::GetInstance()->current_test_info()->name();
+  const std::filesystem::path root_ =
+      std::filesystem::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
 
   void SetUp() override { std::filesystem::remove_all(root_); }
   void TearDown() override { std::filesystem::remove_all(root_); }

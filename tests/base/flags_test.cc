@@ -108,8 +108,7 @@ TEST(Flags, NameWhatIsUnknown) {
 TEST(Flags, NameTheFlagThatLacksItsValue) { EXPECT_EQ(ErrorOf({"--tp-degree"}), "--tp-degree needs a value (N)"); }
 
 TEST(Flags, NameFlagAndValueWhenMalformed) {
-  EXPECT_EQ(ErrorOf({"--tp-degree", "3x"}),
-            "--tp-degree: expected a whole number from 0 to 4294967295, got \"3x\"");
+  EXPECT_EQ(ErrorOf({"--tp-degree", "3x"}), "--tp-degree: expected a whole number from 0 to 4294967295, got \"3x\"");
   for (const char* bad : {"", " 3", "-1", "+1", "4294967296", "0x10", "1.0"}) {
     EXPECT_THAT(ErrorOf({"--tp-degree", bad}), HasSubstr(bad));
   }
@@ -140,12 +139,13 @@ TEST(Flags, RequireWhatIsRequired) {
 TEST(Flags, UseTheCallersParser) {
   int device = 0;
   FlagParser flags("prog", "Does things.");
-  flags.AddParsed("device", "DEVICE", "where to compute",
-                  [&](std::string_view text) {
-                    device = text == "cpu" ? 1 : 2;
-                    return device == 1 ? absl::OkStatus() : absl::InvalidArgumentError("expected cpu");
-                  },
-                  "cpu");
+  flags.AddParsed(
+      "device", "DEVICE", "where to compute",
+      [&](std::string_view text) {
+        device = text == "cpu" ? 1 : 2;
+        return device == 1 ? absl::OkStatus() : absl::InvalidArgumentError("expected cpu");
+      },
+      "cpu");
   EXPECT_TRUE(flags.Parse({"--device=cpu"}).ok());
   EXPECT_EQ(device, 1);
   EXPECT_EQ(flags.Parse({"--device", "gpu"}).status().message(), "--device: expected cpu");

@@ -52,8 +52,7 @@ TEST(Trireme, ExplainsEachCommandAndRefusesUnknownFlags) {
     EXPECT_EQ(RunLine({command, "--version"}).out, "trireme " + std::string(BuildId()) + "\n");
     const Ran unknown = RunLine({command, "--oars", "170"});
     EXPECT_EQ(unknown.exit_status, kExitUsage);
-    EXPECT_EQ(unknown.err,
-              "trireme " + command + ": unknown flag \"--oars\"\nSee trireme " + command + " --help.\n");
+    EXPECT_EQ(unknown.err, "trireme " + command + ": unknown flag \"--oars\"\nSee trireme " + command + " --help.\n");
     EXPECT_EQ(unknown.out, "");
   }
 }
@@ -73,8 +72,8 @@ TEST(Generate, SendsWhatItIsToldAndLeavesTheRestToTheServer) {
   ScriptedServer server(SayHello);
   ASSERT_EQ(RunLine({"generate", "--target", server.target(), "--prompt", ""}).exit_status, kExitOk);
   ASSERT_EQ(RunLine({"generate", "--target=" + server.target(), "--prompt-ids", "1,2,3", "--max-tokens", "9",
-                 "--temperature", "0.5", "--top-k", "0", "--top-p=0.25", "--seed", "18446744073709551615", "--logprobs",
-                 "0", "--ignore-eos", "--request-id", "me", "--stream=false"})
+                     "--temperature", "0.5", "--top-k", "0", "--top-p=0.25", "--seed", "18446744073709551615",
+                     "--logprobs", "0", "--ignore-eos", "--request-id", "me", "--stream=false"})
                 .exit_status,
             kExitOk);
   ASSERT_EQ(RunLine({"generate", "--target", server.target(), "--chat", "-"}, R"([{"role": "user", "content": "hi"}])")
@@ -196,7 +195,7 @@ TEST(Generate, RefusesWrongUse) {
 TEST(Chat, KeepsTheConversation) {
   ScriptedServer server(SayHello);
   const Ran ran = RunLine({"chat", "--target", server.target(), "--system", "Be brief.", "--max-tokens", "5"},
-                      "Who?\n\nAnd why?\n");
+                          "Who?\n\nAnd why?\n");
   EXPECT_EQ(ran.exit_status, kExitOk);
   EXPECT_EQ(ran.out, "Hello world\nHello world\n");
   const std::vector<v1::GenerateRequest> requests = server.requests();

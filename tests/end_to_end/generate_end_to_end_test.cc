@@ -63,8 +63,7 @@ TEST_P(TinyLlama, AnswersAsTheReferenceInIdsLogprobsAndText) {
   ServerProcess server(folder, {"--tp-degree", absl::StrCat(GetParam()), "--dtype", "float32"});
   ASSERT_TRUE(server.BecomesServing());
   for (const json& golden : ReadJson(folder + "/golden.json")["cases"]) {
-    const v1::Completion completion =
-        Complete(server, GreedyRequest(Ids(golden["prompt"]), golden["greedy"].size()));
+    const v1::Completion completion = Complete(server, GreedyRequest(Ids(golden["prompt"]), golden["greedy"].size()));
     ExpectIdsAndLogprobs(completion, golden["greedy"], golden["greedy_logprobs"], 1e-4);
     EXPECT_EQ(completion.text(), golden["output_text_with_special"].get<std::string>());
   }

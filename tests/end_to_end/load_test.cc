@@ -98,8 +98,7 @@ void GenerateAndCancel(v1::InferenceService::Stub& stub, int count, unsigned see
       std::mt19937 random(seed * 4 + client);
       for (int i = 0; i < count / 4; ++i) {
         grpc::ClientContext context;
-        const auto reader =
-            stub.Generate(&context, Request(random() % 500, 1 + random() % 60, 1 + random() % 40));
+        const auto reader = stub.Generate(&context, Request(random() % 500, 1 + random() % 60, 1 + random() % 40));
         if (random() % 3 == 0) {
           absl::SleepFor(absl::Microseconds(random() % 20'000));
           context.TryCancel();

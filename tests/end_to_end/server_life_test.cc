@@ -92,8 +92,8 @@ TEST(ServerLife, TellsRanksHealthAndMetrics) {
     EXPECT_GT(rank.weight_bytes(), 0u);
     EXPECT_EQ(kill(static_cast<pid_t>(rank.pid()), 0), 0);
   }
-  const auto health = grpc::health::v1::Health::NewStub(
-      grpc::CreateChannel(server.target(), grpc::InsecureChannelCredentials()));
+  const auto health =
+      grpc::health::v1::Health::NewStub(grpc::CreateChannel(server.target(), grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
   grpc::health::v1::HealthCheckResponse response;
   ASSERT_TRUE(health->Check(&context, {}, &response).ok());

@@ -49,8 +49,15 @@ int PortOf(const std::string& address) {
 
 ServerProcess::ServerProcess(const std::string& model, std::vector<std::string> arguments) {
   server::AdoptOrphans();
-  std::vector<std::string> all = {TRIREME_BIN "/trireme-server", "--model", model, "--listen", "127.0.0.1:0",
-                                  "--metrics-listen", "127.0.0.1:0", "--log-format", "json"};
+  std::vector<std::string> all = {TRIREME_BIN "/trireme-server",
+                                  "--model",
+                                  model,
+                                  "--listen",
+                                  "127.0.0.1:0",
+                                  "--metrics-listen",
+                                  "127.0.0.1:0",
+                                  "--log-format",
+                                  "json"};
   all.insert(all.end(), arguments.begin(), arguments.end());
   const int log = Spawn(std::move(all), &pid_);
   reader_ = std::thread([this, log] { ReadLog(log); });

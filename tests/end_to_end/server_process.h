@@ -37,7 +37,7 @@ class ServerProcess {
   // Waits until the workers are loaded and Generate is served. False, with the log printed, if that does not happen.
   bool BecomesServing(int generation = 1);
 
-  std::string target();        // of gRPC
+  std::string target();  // of gRPC
   int metrics_port();
   v1::InferenceService::Stub& stub();
   v1::GetServerInfoResponse ServerInfo();

@@ -67,14 +67,14 @@ struct Sequence {
 float ScaleOf(const Shape& shape) { return 1.0f / std::sqrt(static_cast<float>(shape.head_dim)); }
 
 // One step: `counts[i]` more tokens of sequence i, in one ragged batch. Rows have gaps between them.
-void Step(const Shape& shape, std::vector<Sequence>& sequences, const std::vector<std::int64_t>& counts,
-          Cache& cache, ThreadPool& pool) {
+void Step(const Shape& shape, std::vector<Sequence>& sequences, const std::vector<std::int64_t>& counts, Cache& cache,
+          ThreadPool& pool) {
   const std::int64_t q_dim = shape.num_heads * shape.head_dim, kv_dim = shape.num_kv_heads * shape.head_dim;
   const std::int64_t q_stride = q_dim + 3, kv_stride = kv_dim + 5;
   std::vector<float> q, k, v;
   std::vector<SequenceRows> rows;
-  const auto append = [](std::vector<float>& to, const std::vector<float>& from, std::int64_t token,
-                         std::int64_t dim, std::int64_t stride) {
+  const auto append = [](std::vector<float>& to, const std::vector<float>& from, std::int64_t token, std::int64_t dim,
+                         std::int64_t stride) {
     to.insert(to.end(), from.begin() + token * dim, from.begin() + (token + 1) * dim);
     to.resize(to.size() + static_cast<std::size_t>(stride - dim), 1e30f);
   };
@@ -83,10 +83,8 @@ void Step(const Shape& shape, std::vector<Sequence>& sequences, const std::vecto
     Sequence& sequence = sequences[s];
     const std::int64_t done = sequence.Done(shape);
     cache.Extend(sequence.table, done + counts[s]);
-    rows.push_back({.query_begin = total,
-                    .num_queries = counts[s],
-                    .context_length = done,
-                    .block_table = sequence.table.data()});
+    rows.push_back(
+        {.query_begin = total, .num_queries = counts[s], .context_length = done, .block_table = sequence.table.data()});
     for (std::int64_t t = done; t < done + counts[s]; ++t) {
       append(q, sequence.q, t, q_dim, q_stride);
       append(k, sequence.k, t, kv_dim, kv_stride);
@@ -96,8 +94,7 @@ void Step(const Shape& shape, std::vector<Sequence>& sequences, const std::vecto
   }
   std::vector<float> out(static_cast<std::size_t>(total * q_dim), std::nanf(""));
   WriteKv({k.data(), v.data(), kv_stride}, rows, cache.view(), pool);
-  PagedAttention({q.data(), q_stride, out.data()}, rows, cache.view(), {shape.num_heads, ScaleOf(shape)},
-                 pool);
+  PagedAttention({q.data(), q_stride, out.data()}, rows, cache.view(), {shape.num_heads, ScaleOf(shape)}, pool);
   for (std::size_t s = 0; s < sequences.size(); ++s) {
     const auto first = out.begin() + rows[s].query_begin * q_dim;
     sequences[s].out.insert(sequences[s].out.end(), first, first + counts[s] * q_dim);
@@ -105,8 +102,7 @@ void Step(const Shape& shape, std::vector<Sequence>& sequences, const std::vecto
 }
 
 // All tokens of one sequence, in chunks of `chunk`.
-std::vector<float> RunAlone(const Shape& shape, const Sequence& sequence, std::int64_t chunk,
-                            ThreadPool& pool) {
+std::vector<float> RunAlone(const Shape& shape, const Sequence& sequence, std::int64_t chunk, ThreadPool& pool) {
   Cache cache(shape, sequence.tokens / shape.block_size + 2);
   std::vector<Sequence> one = {sequence};
   while (one[0].Done(shape) < sequence.tokens) {
@@ -117,9 +113,7 @@ std::vector<float> RunAlone(const Shape& shape, const Sequence& sequence, std::i
 
 std::vector<double> Want(const Shape& shape, const Sequence& sequence) {
   const bool halves = shape.type == ElementType::kBfloat16;
-  const auto stored = [&](const std::vector<float>& v) {
-    return halves ? oracle::FloatsOf(oracle::Bfloat16Of(v)) : v;
-  };
+  const auto stored = [&](const std::vector<float>& v) { return halves ? oracle::FloatsOf(oracle::Bfloat16Of(v)) : v; };
   return oracle::Attention(sequence.q, stored(sequence.k), stored(sequence.v),
                            {shape.num_heads, shape.num_kv_heads, shape.head_dim, ScaleOf(shape)});
 }
@@ -165,8 +159,7 @@ TEST_F(AttentionTest, AgreesWithTheOracle) {
       const std::vector<float> out = RunAlone(shape, sequence, tokens, pool_);
       const std::vector<double> want = Want(shape, sequence);
       ASSERT_EQ(out.size(), want.size());
-      for (std::size_t i = 0; i < out.size(); ++i)
-        ASSERT_NEAR(out[i], want[i], Tolerance(shape, tokens)) << i;
+      for (std::size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], want[i], Tolerance(shape, tokens)) << i;
     }
   }
 }
@@ -200,8 +193,7 @@ TEST_F(AttentionTest, BitsDoNotDependOnTheThreads) {
   }
 }
 
-// Prefill chunks and decode tokens together, a sequence that sits a step out, and one that does nothing at
-// all.
+// Prefill chunks and decode tokens together, a sequence that sits a step out, and one that does nothing at all.
 TEST_F(AttentionTest, BitsDoNotDependOnTheBatch) {
   for (const Shape& shape : {Shape{9, 3, 64, 16}, Shape{4, 2, 33, 16, ElementType::kBfloat16}}) {
     std::vector<Sequence> sequences;
@@ -217,8 +209,7 @@ TEST_F(AttentionTest, BitsDoNotDependOnTheBatch) {
       Sequence alone = sequence;
       alone.table.clear();
       alone.out.clear();
-      EXPECT_EQ(sequence.out, RunAlone(shape, alone, 1000, pool_))
-          << Describe(shape) << ", tokens " << sequence.tokens;
+      EXPECT_EQ(sequence.out, RunAlone(shape, alone, 1000, pool_)) << Describe(shape) << ", tokens " << sequence.tokens;
     }
   }
 }

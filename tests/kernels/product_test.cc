@@ -37,8 +37,7 @@ struct Problem {
   }
 
   Matrix WeightMatrix() const {
-    const void* data =
-        type == ElementType::kFloat32 ? static_cast<const void*>(weight.data()) : weight_halves.data();
+    const void* data = type == ElementType::kFloat32 ? static_cast<const void*>(weight.data()) : weight_halves.data();
     return {.data = data, .type = type, .rows = n, .columns = k};
   }
 
@@ -47,14 +46,13 @@ struct Problem {
   }
 
   // The product of rows [begin, end).
-  std::vector<float> Multiply(const PackedWeight& packed, std::int64_t begin, std::int64_t end,
-                              bool with_bias, ThreadPool& pool) const {
+  std::vector<float> Multiply(const PackedWeight& packed, std::int64_t begin, std::int64_t end, bool with_bias,
+                              ThreadPool& pool) const {
     Multiplier multiplier({.max_rows = end - begin, .max_k = k}, pool);
     std::vector<float> out(static_cast<std::size_t>((end - begin) * n), std::nanf(""));
-    multiplier.Multiply(packed, {.x = x.data() + begin * k,
-                                 .bias = with_bias ? bias.data() : nullptr,
-                                 .out = out.data(),
-                                 .rows = end - begin});
+    multiplier.Multiply(
+        packed,
+        {.x = x.data() + begin * k, .bias = with_bias ? bias.data() : nullptr, .out = out.data(), .rows = end - begin});
     return out;
   }
 };
@@ -94,8 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, ProductTest,
                                          Engine{ElementType::kBfloat16, ProductEngine::kOwn},
                                          Engine{ElementType::kBfloat16, ProductEngine::kOneDnn}),
                          [](const auto& test) {
-                           const std::string type =
-                               test.param.type == ElementType::kFloat32 ? "Float32" : "Bfloat16";
+                           const std::string type = test.param.type == ElementType::kFloat32 ? "Float32" : "Bfloat16";
                            return type + (test.param.engine == ProductEngine::kOwn ? "Own" : "OneDnn");
                          });
 
@@ -113,8 +110,7 @@ TEST_P(ProductTest, AgreesWithTheOracle) {
 }
 
 TEST_P(ProductTest, EmptyExtentsAreLegal) {
-  for (const auto& [rows, n, k] :
-       std::vector<std::tuple<int, int, int>>{{0, 5, 5}, {3, 0, 5}, {3, 40, 0}, {0, 0, 0}}) {
+  for (const auto& [rows, n, k] : std::vector<std::tuple<int, int, int>>{{0, 5, 5}, {3, 0, 5}, {3, 40, 0}, {0, 0, 0}}) {
     SCOPED_TRACE(testing::Message() << rows << "x" << n << "x" << k);
     const Problem p = Make(rows, n, k);
     const PackedWeight packed(p.WeightMatrix(), p.engine, pool_);
@@ -160,8 +156,7 @@ TEST_P(OwnProductTest, EachSumIsOneChainInTheOrderOfK) {
     for (std::int64_t j = 0; j < p.n; ++j) {
       float sum = 0;
       for (std::int64_t i = 0; i < p.k; ++i) {
-        sum = std::fma(x[static_cast<std::size_t>(r * p.k + i)],
-                       p.weight[static_cast<std::size_t>(j * p.k + i)], sum);
+        sum = std::fma(x[static_cast<std::size_t>(r * p.k + i)], p.weight[static_cast<std::size_t>(j * p.k + i)], sum);
       }
       sum += p.bias[static_cast<std::size_t>(j)];
       ASSERT_EQ(out[static_cast<std::size_t>(r * p.n + j)], sum) << r << ", " << j;
@@ -185,28 +180,24 @@ TEST_P(OwnProductTest, ARowsBitsDoNotDependOnTheBatch) {
 TEST_P(OwnProductTest, BitsDoNotDependOnTheThreads) {
   const Problem p = Make(100, 300, 200);
   ThreadPool alone({});
-  const std::vector<float> want =
-      p.Multiply(PackedWeight(p.WeightMatrix(), p.engine, alone), 0, p.rows, true, alone);
+  const std::vector<float> want = p.Multiply(PackedWeight(p.WeightMatrix(), p.engine, alone), 0, p.rows, true, alone);
   for (const int threads : {2, 3, 5}) {
     ThreadPool pool({.num_threads = threads});
-    EXPECT_EQ(p.Multiply(PackedWeight(p.WeightMatrix(), p.engine, pool), 0, p.rows, true, pool), want)
-        << threads;
+    EXPECT_EQ(p.Multiply(PackedWeight(p.WeightMatrix(), p.engine, pool), 0, p.rows, true, pool), want) << threads;
   }
 }
 
 // Ranks cut n: the columns of a part are those of the whole.
 TEST_P(OwnProductTest, BitsDoNotDependOnWhereColumnsAreCut) {
   const Problem p = Make(17, 171, 576);
-  const std::vector<float> whole =
-      p.Multiply(PackedWeight(p.WeightMatrix(), p.engine, pool_), 0, p.rows, false, pool_);
+  const std::vector<float> whole = p.Multiply(PackedWeight(p.WeightMatrix(), p.engine, pool_), 0, p.rows, false, pool_);
   for (const std::int64_t begin : {1, 19, 57, 170}) {
     Matrix part = p.WeightMatrix();
     part.rows = p.n - begin;
     part.data = static_cast<const std::byte*>(part.data) + begin * p.k * ElementBytes(part.type);
     Multiplier multiplier({.max_rows = p.rows, .max_k = p.k}, pool_);
     std::vector<float> out(static_cast<std::size_t>(p.rows * part.rows));
-    multiplier.Multiply(PackedWeight(part, p.engine, pool_),
-                        {.x = p.x.data(), .out = out.data(), .rows = p.rows});
+    multiplier.Multiply(PackedWeight(part, p.engine, pool_), {.x = p.x.data(), .out = out.data(), .rows = p.rows});
     for (std::int64_t r = 0; r < p.rows; ++r) {
       for (std::int64_t j = 0; j < part.rows; ++j) {
         ASSERT_EQ(out[static_cast<std::size_t>(r * part.rows + j)],

@@ -32,13 +32,11 @@ class RowOpsTest : public testing::Test {
 
 TEST_F(RowOpsTest, RmsNormAgreesWithTheOracle) {
   for (const RowsByDim shape : kShapes) {
-    const auto x = oracle::RandomFloats(shape.rows * shape.dim, 1, 3.0f),
-               weight = oracle::RandomFloats(shape.dim, 2);
+    const auto x = oracle::RandomFloats(shape.rows * shape.dim, 1, 3.0f), weight = oracle::RandomFloats(shape.dim, 2);
     const auto want = oracle::RmsNorm(x, weight, shape, 1e-5f);
     std::vector<float> out(Size(shape));
     RmsNorm(x.data(), weight.data(), shape, 1e-5f, out.data(), pool_);
-    // The mean errs by dim / 64 + 6 roundings of positive terms, halved by the root; four more roundings
-    // follow.
+    // The mean errs by dim / 64 + 6 roundings of positive terms, halved by the root; four more roundings follow.
     const double tolerance = (static_cast<double>(shape.dim) / 128 + 8) * kUlp;
     for (std::size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], want[i], tolerance * std::abs(want[i]));
     std::vector<float> in_place = x;
@@ -83,12 +81,10 @@ TEST_F(RowOpsTest, RopeAgreesWithTheOracle) {
     const RopeTable table(frequencies, 4096);
     const auto x = oracle::RandomFloats(c.rows * c.heads * c.head_dim, 1);
     std::vector<std::int32_t> positions;
-    for (std::int64_t r = 0; r < c.rows; ++r)
-      positions.push_back(static_cast<std::int32_t>((r * 811 + 4095) % 4096));
+    for (std::int64_t r = 0; r < c.rows; ++r) positions.push_back(static_cast<std::int32_t>((r * 811 + 4095) % 4096));
     const auto want = oracle::Rope(x, positions, frequencies, c.heads, c.head_dim);
     std::vector<float> out = x;
-    ApplyRope({out.data(), c.rows, c.heads, c.head_dim, c.heads * c.head_dim}, positions.data(), table,
-              pool_);
+    ApplyRope({out.data(), c.rows, c.heads, c.head_dim, c.heads * c.head_dim}, positions.data(), table, pool_);
     for (std::size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], want[i], 2 * kUlp * 8) << i;  // |x| < 8
   }
 }
@@ -110,12 +106,10 @@ TEST_F(RowOpsTest, RopeLeavesWhatLiesBetweenRows) {
   std::vector<float> out = x, packed;
   const std::vector<std::int32_t> positions = {3, 1, 9};
   ApplyRope({out.data(), 3, 2, 8, 20}, positions.data(), table, pool_);
-  for (std::size_t r = 0; r < 3; ++r)
-    packed.insert(packed.end(), x.begin() + 20 * r, x.begin() + 20 * r + 16);
+  for (std::size_t r = 0; r < 3; ++r) packed.insert(packed.end(), x.begin() + 20 * r, x.begin() + 20 * r + 16);
   ApplyRope({packed.data(), 3, 2, 8, 16}, positions.data(), table, pool_);
   for (std::size_t r = 0; r < 3; ++r) {
-    for (std::size_t i = 0; i < 20; ++i)
-      EXPECT_EQ(out[20 * r + i], i < 16 ? packed[16 * r + i] : x[20 * r + i]);
+    for (std::size_t i = 0; i < 20; ++i) EXPECT_EQ(out[20 * r + i], i < 16 ? packed[16 * r + i] : x[20 * r + i]);
   }
 }
 
@@ -147,8 +141,7 @@ TEST_F(RowOpsTest, GatedSiluAgreesWithTheOracle) {
 
 TEST_F(RowOpsTest, GatedSiluOfExtremes) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const std::vector<float> gate = {0.0f,       -0.0f,  3e38f,   -3e38f,       kInfinity,
-                                   -kInfinity, -88.0f, -104.0f, std::nanf("")};
+  const std::vector<float> gate = {0.0f, -0.0f, 3e38f, -3e38f, kInfinity, -kInfinity, -88.0f, -104.0f, std::nanf("")};
   const std::vector<float> up(gate.size(), 1.0f);
   std::vector<float> out(gate.size());
   GatedSilu(gate.data(), up.data(), {1, std::ssize(gate)}, out.data(), pool_);
@@ -177,8 +170,7 @@ TEST_F(RowOpsTest, GatedSiluOfAnElementDependsOnNoPlace) {
 
 TEST_F(RowOpsTest, SumsAreThoseOfFloats) {
   for (const RowsByDim shape : kShapes) {
-    const auto a = oracle::RandomFloats(shape.rows * shape.dim, 1),
-               b = oracle::RandomFloats(shape.rows * shape.dim, 2);
+    const auto a = oracle::RandomFloats(shape.rows * shape.dim, 1), b = oracle::RandomFloats(shape.rows * shape.dim, 2);
     const auto bias = oracle::RandomFloats(shape.dim, 3);
     std::vector<float> sum(Size(shape)), biased(Size(shape)), scaled(Size(shape));
     Add(a.data(), b.data(), shape, sum.data(), pool_);

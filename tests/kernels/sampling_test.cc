@@ -48,8 +48,7 @@ void ForEachShard(std::int64_t n, const F& f) {
 }
 
 LogitShard ShardOf(const std::vector<float>& logits, std::int64_t begin, std::int64_t end) {
-  return {.logits = std::span(logits).subspan(static_cast<std::size_t>(begin),
-                                              static_cast<std::size_t>(end - begin)),
+  return {.logits = std::span(logits).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
           .begin = static_cast<std::int32_t>(begin)};
 }
 
@@ -58,9 +57,8 @@ TEST(LocalBestTest, IsTheFirstOfTheRanked) {
     const auto logits = Logits(n, 1);
     const auto ranked = oracle::Ranked(logits);
     TokenScore best;
-    ForEachShard(n, [&](std::int64_t begin, std::int64_t end) {
-      best = Better(best, LocalBest(ShardOf(logits, begin, end)));
-    });
+    ForEachShard(
+        n, [&](std::int64_t begin, std::int64_t end) { best = Better(best, LocalBest(ShardOf(logits, begin, end))); });
     if (n == 0) {
       EXPECT_EQ(best, TokenScore());
     } else {
@@ -138,8 +136,7 @@ TEST(LogSumExpTest, ANanShows) {
     EXPECT_TRUE(std::isnan(LogSumExp::Join(sum, {.max = 2.0f, .sum = 1.0}).Value()));
   }
   const std::vector<float> nans(20, kNan);
-  EXPECT_TRUE(
-      std::isnan(LogSumExp::Join({.max = 2.0f, .sum = 1.0}, LocalLogSumExp({nans, 0}, 1.0f)).Value()));
+  EXPECT_TRUE(std::isnan(LogSumExp::Join({.max = 2.0f, .sum = 1.0}, LocalLogSumExp({nans, 0}, 1.0f)).Value()));
 }
 
 TEST(TopCandidatesTest, AreTheFirstOfTheRanked) {
@@ -185,8 +182,7 @@ TEST(GumbelTest, TheExtremeWordsAreFinite) {
 TEST(GumbelTest, BestOfShardsIsTheBestOfAllScores) {
   for (const std::int64_t n : kSizes) {
     const auto logits = Logits(n, 4);
-    for (const GumbelDraw draw :
-         {GumbelDraw{}, {.seed = 9, .position = 3}, {.seed = 9, .position = 3, .sample = 1}}) {
+    for (const GumbelDraw draw : {GumbelDraw{}, {.seed = 9, .position = 3}, {.seed = 9, .position = 3, .sample = 1}}) {
       TokenScore want, got;
       for (std::int64_t i = 0; i < n; ++i) {
         const auto id = static_cast<std::int32_t>(i);
@@ -204,8 +200,7 @@ TEST(GumbelTest, MaskedAndNanNeverWin) {
   std::vector<float> logits(30, -kInfinity);
   logits[9] = kNan;
   logits[21] = -5.0f;
-  for (std::uint64_t seed = 0; seed < 50; ++seed)
-    EXPECT_EQ(GumbelBest({logits, 0}, 1.0f, {.seed = seed}).id, 21);
+  for (std::uint64_t seed = 0; seed < 50; ++seed) EXPECT_EQ(GumbelBest({logits, 0}, 1.0f, {.seed = seed}).id, 21);
 }
 
 TEST(GumbelTest, DrawsFollowTheSoftmax) {
@@ -214,8 +209,7 @@ TEST(GumbelTest, DrawsFollowTheSoftmax) {
   constexpr int kDraws = 40000;
   std::vector<int> counts(logits.size());
   for (std::uint32_t position = 0; position < kDraws; ++position) {
-    ++counts[static_cast<std::size_t>(
-        GumbelBest({logits, 0}, temperature, {.seed = 5, .position = position}).id)];
+    ++counts[static_cast<std::size_t>(GumbelBest({logits, 0}, temperature, {.seed = 5, .position = position}).id)];
   }
   const double total = oracle::LogSumExp(logits, temperature);
   for (std::size_t i = 0; i < logits.size(); ++i) {

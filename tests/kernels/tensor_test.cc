@@ -39,8 +39,8 @@ TEST(Bfloat16Test, RoundsToNearestTiesToEven) {
 
 // Bit patterns over the whole range, with the special ones.
 std::vector<float> Patterns(std::size_t count) {
-  std::vector<float> out = {
-      0.0f, -0.0f, kInfinity, -kInfinity, FromBits(0x7f800001), FromBits(0xffffffff), FromBits(1)};
+  std::vector<float> out = {0.0f,       -0.0f, kInfinity, -kInfinity, FromBits(0x7f800001), FromBits(0xffffffff),
+                            FromBits(1)};
   for (std::uint32_t bits = 12345; out.size() < count; bits = bits * 1664525 + 1013904223)
     out.push_back(FromBits(bits));
   out.resize(count);

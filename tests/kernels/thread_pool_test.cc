@@ -26,10 +26,8 @@ TEST(ThreadPoolTest, RangesTileTheLoop) {
     ThreadPool pool({.num_threads = threads});
     EXPECT_EQ(pool.num_threads(), threads);
     for (const std::int64_t n : {0, 1, 2, 7, 8, 9, 1000}) {
-      EXPECT_EQ(Visits(pool, n, 1), std::vector<int>(static_cast<std::size_t>(n), 1))
-          << n << " on " << threads;
-      EXPECT_EQ(Visits(pool, n, 5), std::vector<int>(static_cast<std::size_t>(n), 1))
-          << n << " on " << threads;
+      EXPECT_EQ(Visits(pool, n, 1), std::vector<int>(static_cast<std::size_t>(n), 1)) << n << " on " << threads;
+      EXPECT_EQ(Visits(pool, n, 5), std::vector<int>(static_cast<std::size_t>(n), 1)) << n << " on " << threads;
     }
   }
 }

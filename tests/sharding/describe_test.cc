@@ -47,9 +47,9 @@ TEST(Describe, ListsCollectivesInOrder) {
     EXPECT_EQ(collective.features, 24);
     modules.push_back(collective.module);
   }
-  EXPECT_THAT(modules, ElementsAre("model.embed_tokens", "model.layers.0.self_attn.o_proj",
-                                   "model.layers.0.mlp.down_proj", "model.layers.1.self_attn.o_proj",
-                                   "model.layers.1.mlp.down_proj"));
+  EXPECT_THAT(modules,
+              ElementsAre("model.embed_tokens", "model.layers.0.self_attn.o_proj", "model.layers.0.mlp.down_proj",
+                          "model.layers.1.self_attn.o_proj", "model.layers.1.mlp.down_proj"));
 }
 
 TEST(Describe, AddsUpToTheWholeModel) {
@@ -67,8 +67,7 @@ TEST(Describe, AddsUpToTheWholeModel) {
 
 // As a table and packed for products, but read once.
 TEST(Describe, CountsATiedHeadInBothFormsAndInTheGivenWidth) {
-  const ProgramDescription tied =
-      DescribeLlama({{"tie_word_embeddings", true}}, {0, 1}, {.weights = 2, .kv_cache = 2});
+  const ProgramDescription tied = DescribeLlama({{"tie_word_embeddings", true}}, {0, 1}, {.weights = 2, .kv_cache = 2});
   EXPECT_TRUE(Find(tied, "lm_head").parameters[0].shared);
   EXPECT_EQ(Find(tied, "lm_head").local_bytes, 37 * 24 * 2);
   EXPECT_FALSE(Find(tied, "model.embed_tokens").parameters[0].shared);
@@ -83,8 +82,7 @@ TEST(Describe, HasAllInJson) {
   EXPECT_EQ(json["rank"], 2);
   EXPECT_EQ(json["logits_vocabulary"], nlohmann::json({26, 37}));
   EXPECT_EQ(json["modules"].back()["module"], "lm_head");
-  EXPECT_EQ(json["modules"].back()["parameters"][0]["slices"],
-            nlohmann::json::parse("[[[26, 37]], [[0, 24]]]"));
+  EXPECT_EQ(json["modules"].back()["parameters"][0]["slices"], nlohmann::json::parse("[[[26, 37]], [[0, 24]]]"));
   EXPECT_EQ(json["collectives"][0]["kind"], "all_reduce");
   EXPECT_EQ(json["collectives"][0]["rows"], "tokens");
 }

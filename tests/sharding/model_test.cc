@@ -39,8 +39,7 @@ testing::ReadParameter PartsOf(const Checkpoint& checkpoint) {
 std::vector<CompiledProgram> CompileAll(const Model& model, int world) {
   std::vector<CompiledProgram> ranks;
   for (int index = 0; index < world; ++index) {
-    absl::StatusOr<CompiledProgram> compiled =
-        Compile(model.program, model.plan, {.index = index, .world = world});
+    absl::StatusOr<CompiledProgram> compiled = Compile(model.program, model.plan, {.index = index, .world = world});
     CHECK_OK(compiled.status());
     ranks.push_back(*std::move(compiled));
   }
@@ -57,8 +56,7 @@ double DistanceFromGolden(const testing::Matrix& logits, const json& golden_case
   CHECK_EQ(static_cast<std::int64_t>(expected.size()), logits.cols);
   double largest = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    largest =
-        std::max(largest, std::abs(expected[i] - logits.at(logits.rows - 1, static_cast<std::int64_t>(i))));
+    largest = std::max(largest, std::abs(expected[i] - logits.at(logits.rows - 1, static_cast<std::int64_t>(i))));
   }
   for (const auto& [position, first] : golden_case["logits_at"].items()) {
     for (std::size_t i = 0; i < first.size(); ++i) {
@@ -115,8 +113,7 @@ class ChangedFixture {
     data.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
     header[name] = {{"dtype", "F32"}, {"shape", {values.size()}}, {"data_offsets", {begin, data.size()}}};
     const std::string text = header.dump();
-    WriteFile(path() / "model.safetensors",
-              BytesBuilder().Add(std::uint64_t{text.size()}).Raw(text).Raw(data).bytes());
+    WriteFile(path() / "model.safetensors", BytesBuilder().Add(std::uint64_t{text.size()}).Raw(text).Raw(data).bytes());
   }
 
  private:
@@ -142,8 +139,7 @@ TEST_P(GoldenModel, IsTheSameInTheOlderSpelling) {
   ExpectGoldenLogits(*model, GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, GoldenModel,
-                         ::testing::Values("llama", "llama_bias", "llama_llama3", "text_llama"));
+INSTANTIATE_TEST_SUITE_P(Fixtures, GoldenModel, ::testing::Values("llama", "llama_bias", "llama_llama3", "text_llama"));
 
 TEST(OpenModel, ReadsHeadersOnly) {
   const auto model = Open(Fixture("hf/llama"));
@@ -189,9 +185,9 @@ TEST(OpenModel, NoticesAConfigThatDoesNotFitTheTensors) {
   ChangedFixture fixture("llama");
   fixture.ChangeConfig({{"num_hidden_layers", 4}, {"intermediate_size", 95}, {"attention_bias", true}});
   const std::string message(Open(fixture.path()).status().message());
-  EXPECT_THAT(message, AllOf(HasSubstr("model.layers.3.mlp.up_proj.weight"),
-                             HasSubstr("model.layers.0.self_attn.q_proj.bias"),
-                             HasSubstr("model.layers.2.mlp.down_proj.weight is [64, 96], not [64, 95]")));
+  EXPECT_THAT(message,
+              AllOf(HasSubstr("model.layers.3.mlp.up_proj.weight"), HasSubstr("model.layers.0.self_attn.q_proj.bias"),
+                    HasSubstr("model.layers.2.mlp.down_proj.weight is [64, 96], not [64, 95]")));
 }
 
 TEST(OpenModel, NamesAMissingModel) {
@@ -238,22 +234,19 @@ TEST(CheckTpDegree, RefusesNumbersThatAreNoDegree) {
 std::filesystem::path DemoModel() {
   const char* given = std::getenv("TRIREME_DEMO_MODEL");
   const char* home = std::getenv("HOME");
-  const std::filesystem::path path = given != nullptr
-                                         ? std::filesystem::path(given)
-                                         : std::filesystem::path(home == nullptr ? "" : home) /
-                                               ".cache/trireme/models/SmolLM2-135M-Instruct.Q4_1.gguf";
+  const std::filesystem::path path = given != nullptr ? std::filesystem::path(given)
+                                                      : std::filesystem::path(home == nullptr ? "" : home) /
+                                                            ".cache/trireme/models/SmolLM2-135M-Instruct.Q4_1.gguf";
   return std::filesystem::exists(path) ? path : std::filesystem::path();
 }
 
 TEST(DemoModel, FitsOneThreeAndNineRanksByItsHeaders) {
-  if (DemoModel().empty())
-    GTEST_SKIP() << "the demo model is not there (TRIREME_DEMO_MODEL, ~/.cache/trireme/models)";
+  if (DemoModel().empty()) GTEST_SKIP() << "the demo model is not there (TRIREME_DEMO_MODEL, ~/.cache/trireme/models)";
   const auto model = Open(DemoModel());
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_THAT(model->valid_tp_degrees, ElementsAre(1, 3, 9));
-  EXPECT_THAT(
-      std::string(CheckTpDegree(*model, 2).message()),
-      AllOf(HasSubstr("9 query heads"), HasSubstr("3 KV heads"), HasSubstr("valid tp_degree: 1, 3, 9")));
+  EXPECT_THAT(std::string(CheckTpDegree(*model, 2).message()),
+              AllOf(HasSubstr("9 query heads"), HasSubstr("3 KV heads"), HasSubstr("valid tp_degree: 1, 3, 9")));
   EXPECT_EQ(model->checkpoint->tensor_bytes_read(), 0);
   EXPECT_LT(model->checkpoint->header_bytes_read(), 2'500'000);
 }

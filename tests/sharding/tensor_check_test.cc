@@ -63,8 +63,7 @@ TEST(CheckTensors, TakesAHeadsTransposeForAWrongShape) {
   const Program program = MakeLlama().program;
   auto tensors = TensorsOf(program);
   std::swap(tensors["lm_head.weight"].shape[0], tensors["lm_head.weight"].shape[1]);
-  EXPECT_THAT(std::string(CheckTensors(program, Spec(false), tensors).message()),
-              HasSubstr("[24, 37], not [37, 24]"));
+  EXPECT_THAT(std::string(CheckTensors(program, Spec(false), tensors).message()), HasSubstr("[24, 37], not [37, 24]"));
 }
 
 }  // namespace

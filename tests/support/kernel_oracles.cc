@@ -34,9 +34,8 @@ std::vector<float> FloatsOf(std::span<const Bfloat16> values) {
   return out;
 }
 
-std::vector<BoundedSum> Product(std::span<const float> x, std::span<const float> weight,
-                                std::span<const float> bias, std::int64_t rows, std::int64_t n,
-                                std::int64_t k) {
+std::vector<BoundedSum> Product(std::span<const float> x, std::span<const float> weight, std::span<const float> bias,
+                                std::int64_t rows, std::int64_t n, std::int64_t k) {
   std::vector<BoundedSum> out;
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t j = 0; j < n; ++j) {
@@ -56,8 +55,7 @@ std::vector<BoundedSum> Product(std::span<const float> x, std::span<const float>
   return out;
 }
 
-std::vector<double> RmsNorm(std::span<const float> x, std::span<const float> weight, RowsByDim shape,
-                            double epsilon) {
+std::vector<double> RmsNorm(std::span<const float> x, std::span<const float> weight, RowsByDim shape, double epsilon) {
   std::vector<double> out;
   for (std::int64_t r = 0; r < shape.rows; ++r) {
     const auto row = x.subspan(Index(r * shape.dim), Index(shape.dim));
@@ -70,8 +68,7 @@ std::vector<double> RmsNorm(std::span<const float> x, std::span<const float> wei
 }
 
 std::vector<double> Rope(std::span<const float> x, std::span<const std::int32_t> positions,
-                         std::span<const float> inverse_frequencies, std::int64_t num_heads,
-                         std::int64_t head_dim) {
+                         std::span<const float> inverse_frequencies, std::int64_t num_heads, std::int64_t head_dim) {
   std::vector<double> out(x.begin(), x.end());
   const std::size_t half = inverse_frequencies.size();
   for (std::size_t head = 0; head < positions.size() * Index(num_heads); ++head) {
@@ -89,8 +86,8 @@ std::vector<double> Rope(std::span<const float> x, std::span<const std::int32_t>
 
 double Silu(double v) { return v / (1 + std::exp(-v)); }
 
-std::vector<double> Attention(std::span<const float> q, std::span<const float> keys,
-                              std::span<const float> values, const AttentionShape& shape) {
+std::vector<double> Attention(std::span<const float> q, std::span<const float> keys, std::span<const float> values,
+                              const AttentionShape& shape) {
   const std::int64_t queries = std::ssize(q) / (shape.num_heads * shape.head_dim);
   const std::int64_t tokens = std::ssize(keys) / (shape.num_kv_heads * shape.head_dim);
   std::vector<double> out;
@@ -98,15 +95,12 @@ std::vector<double> Attention(std::span<const float> q, std::span<const float> k
     const std::int64_t seen = tokens - queries + query + 1;
     for (std::int64_t h = 0; h < shape.num_heads; ++h) {
       const std::int64_t kv_head = h / (shape.num_heads / shape.num_kv_heads);
-      const auto at = [&](std::int64_t token) {
-        return (token * shape.num_kv_heads + kv_head) * shape.head_dim;
-      };
+      const auto at = [&](std::int64_t token) { return (token * shape.num_kv_heads + kv_head) * shape.head_dim; };
       std::vector<double> weights;
       for (std::int64_t j = 0; j < seen; ++j) {
         double dot = 0;
         for (std::int64_t d = 0; d < shape.head_dim; ++d) {
-          dot += double{q[Index((query * shape.num_heads + h) * shape.head_dim + d)]} *
-                 double{keys[Index(at(j) + d)]};
+          dot += double{q[Index((query * shape.num_heads + h) * shape.head_dim + d)]} * double{keys[Index(at(j) + d)]};
         }
         weights.push_back(dot * shape.scale);
       }
@@ -140,9 +134,9 @@ std::vector<std::int32_t> Ranked(std::span<const float> logits) {
 }
 
 double Gumbel(std::int32_t id, const cpu::GumbelDraw& draw) {
-  const auto words = Philox4x32(
-      {static_cast<std::uint32_t>(id / 4), draw.position, draw.sample, 0},
-      {static_cast<std::uint32_t>(draw.seed & 0xffffffff), static_cast<std::uint32_t>(draw.seed >> 32)});
+  const auto words =
+      Philox4x32({static_cast<std::uint32_t>(id / 4), draw.position, draw.sample, 0},
+                 {static_cast<std::uint32_t>(draw.seed & 0xffffffff), static_cast<std::uint32_t>(draw.seed >> 32)});
   const double u = (static_cast<double>(words[Index(id % 4)] >> 8) + 0.5) / 16777216.0;
   return -std::log(-std::log(u));
 }

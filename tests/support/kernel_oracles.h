@@ -25,17 +25,14 @@ struct BoundedSum {
 };
 
 // [rows, n]: x[rows, k] · weight[n, k]ᵀ + bias (empty for none).
-std::vector<BoundedSum> Product(std::span<const float> x, std::span<const float> weight,
-                                std::span<const float> bias, std::int64_t rows, std::int64_t n,
-                                std::int64_t k);
+std::vector<BoundedSum> Product(std::span<const float> x, std::span<const float> weight, std::span<const float> bias,
+                                std::int64_t rows, std::int64_t n, std::int64_t k);
 
-std::vector<double> RmsNorm(std::span<const float> x, std::span<const float> weight, RowsByDim shape,
-                            double epsilon);
+std::vector<double> RmsNorm(std::span<const float> x, std::span<const float> weight, RowsByDim shape, double epsilon);
 
 // x is [rows, num_heads, head_dim].
 std::vector<double> Rope(std::span<const float> x, std::span<const std::int32_t> positions,
-                         std::span<const float> inverse_frequencies, std::int64_t num_heads,
-                         std::int64_t head_dim);
+                         std::span<const float> inverse_frequencies, std::int64_t num_heads, std::int64_t head_dim);
 
 double Silu(double v);
 
@@ -47,8 +44,8 @@ struct AttentionShape {
   std::int64_t head_dim;
   double scale;
 };
-std::vector<double> Attention(std::span<const float> q, std::span<const float> keys,
-                              std::span<const float> values, const AttentionShape& shape);
+std::vector<double> Attention(std::span<const float> q, std::span<const float> keys, std::span<const float> values,
+                              const AttentionShape& shape);
 
 double LogSumExp(std::span<const float> logits, double temperature);
 

@@ -13,8 +13,7 @@ namespace {
 
 using Body = std::function<absl::Status(worker::Communicator&)>;
 
-// All ranks use one mapping (not one each of a memfd), so that ThreadSanitizer sees them touch the same
-// addresses.
+// All ranks use one mapping (not one each of a memfd), so that ThreadSanitizer sees them touch the same addresses.
 std::unique_ptr<std::byte, decltype(&std::free)> SharedMemory(std::size_t bytes) {
   void* memory = std::aligned_alloc(64, bytes);
   CHECK(memory != nullptr);
@@ -26,15 +25,13 @@ std::unique_ptr<std::byte, decltype(&std::free)> SharedMemory(std::size_t bytes)
 
 worker::SharedMemoryOptions SmallChunks() { return {.chunk_bytes = 4096, .timeout = absl::Seconds(60)}; }
 
-std::vector<absl::Status> RunRanksAlone(int world, const Body& body,
-                                        const worker::SharedMemoryOptions& options) {
+std::vector<absl::Status> RunRanksAlone(int world, const Body& body, const worker::SharedMemoryOptions& options) {
   const auto memory = SharedMemory(worker::SharedMemoryCommunicator::BytesFor(world, options));
   std::vector<absl::Status> results(world);
   std::vector<std::thread> threads;
   for (int r = 0; r < world; ++r) {
     threads.emplace_back([&, r] {
-      const auto communicator =
-          worker::SharedMemoryCommunicator::OverMemory(memory.get(), {r, world}, options);
+      const auto communicator = worker::SharedMemoryCommunicator::OverMemory(memory.get(), {r, world}, options);
       results[r] = body(*communicator);
     });
   }

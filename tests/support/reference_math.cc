@@ -10,8 +10,8 @@ namespace trireme::testing {
 namespace {
 
 // Probabilities of keys 0…r for one query head.
-std::vector<double> AttentionWeights(const Matrix& q, const Matrix& k, std::int64_t r, int q_begin,
-                                     int k_begin, const AttentionShape& shape) {
+std::vector<double> AttentionWeights(const Matrix& q, const Matrix& k, std::int64_t r, int q_begin, int k_begin,
+                                     const AttentionShape& shape) {
   std::vector<double> weights(r + 1);
   double largest = -std::numeric_limits<double>::infinity();
   for (std::int64_t j = 0; j <= r; ++j) {
@@ -58,8 +58,7 @@ Matrix RmsNorm(const Matrix& x, std::span<const float> weight, float epsilon) {
     double squares = 0;
     for (std::int64_t c = 0; c < x.cols; ++c) squares += double{x.at(r, c)} * x.at(r, c);
     const double factor = 1 / std::sqrt(squares / static_cast<double>(x.cols) + epsilon);
-    for (std::int64_t c = 0; c < x.cols; ++c)
-      out.at(r, c) = static_cast<float>(x.at(r, c) * factor * weight[c]);
+    for (std::int64_t c = 0; c < x.cols; ++c) out.at(r, c) = static_cast<float>(x.at(r, c) * factor * weight[c]);
   }
   return out;
 }

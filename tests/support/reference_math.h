@@ -15,8 +15,7 @@ struct Matrix {
   std::vector<float> data;
 
   Matrix() = default;
-  Matrix(std::int64_t num_rows, std::int64_t num_cols)
-      : rows(num_rows), cols(num_cols), data(num_rows * num_cols) {}
+  Matrix(std::int64_t num_rows, std::int64_t num_cols) : rows(num_rows), cols(num_cols), data(num_rows * num_cols) {}
 
   float& at(std::int64_t r, std::int64_t c) { return data[r * cols + c]; }
   float at(std::int64_t r, std::int64_t c) const { return data[r * cols + c]; }

@@ -39,9 +39,7 @@ class FullRun {
   Matrix RunOp(const LinearOp& op, const Inputs& in) const {
     return Linear(in[0], Tensor(op.weight), op.bias ? Vector(*op.bias) : std::span<const float>());
   }
-  Matrix RunOp(const RmsNormOp& op, const Inputs& in) const {
-    return RmsNorm(in[0], Vector(op.weight), op.epsilon);
-  }
+  Matrix RunOp(const RmsNormOp& op, const Inputs& in) const { return RmsNorm(in[0], Vector(op.weight), op.epsilon); }
   Matrix RunOp(const RopeOp& op, const Inputs& in) const {
     return Rope(in[0], program_.rope_tables[op.table], op.head_dim);
   }
@@ -120,9 +118,7 @@ class RankRun {
   Matrix RunOp(const LocalLinear& op, const Inputs& in) const {
     return Linear(in[0], parameters_[op.weight], op.bias ? Vector(*op.bias) : std::span<const float>());
   }
-  Matrix RunOp(const LocalRmsNorm& op, const Inputs& in) const {
-    return RmsNorm(in[0], Vector(op.weight), op.epsilon);
-  }
+  Matrix RunOp(const LocalRmsNorm& op, const Inputs& in) const { return RmsNorm(in[0], Vector(op.weight), op.epsilon); }
   Matrix RunOp(const LocalRope& op, const Inputs& in) const {
     CHECK_EQ(in[0].cols, std::int64_t{op.num_heads} * op.head_dim);
     return Rope(in[0], program_.rope_tables[op.table], op.head_dim);
@@ -201,8 +197,7 @@ class LockStep {
     }
   }
 
-  static Matrix Combine(const LocalOpKind& kind, const std::vector<Matrix>& pieces, Rank rank,
-                        std::int64_t width) {
+  static Matrix Combine(const LocalOpKind& kind, const std::vector<Matrix>& pieces, Rank rank, std::int64_t width) {
     if (std::holds_alternative<AllReduce>(kind)) return Sum(pieces);
     if (const auto* scatter = std::get_if<ReduceScatter>(&kind)) {
       return SliceColumns(Sum(pieces), scatter->parts[rank.index]);

@@ -1,5 +1,4 @@
-// Interprets programs: the oracle for the layout compiler, the worker's runner and the kernels. Slow and
-// obvious.
+// Interprets programs: the oracle for the layout compiler, the worker's runner and the kernels. Slow and obvious.
 #pragma once
 #include <functional>
 #include <map>
@@ -40,8 +39,7 @@ ReadParameter PartsOf(const TensorMap& tensors);  // `tensors` must outlive the 
 // slices of the tensors and keeps its values in an arena as the compiler planned it. Logits are put together
 // from the ranks'. CHECKs what must hold for every compiled program: equal ops in equal order, replicated
 // values equal bit by bit.
-Matrix RunRanks(std::span<const sharding::CompiledProgram> ranks, const ReadParameter& read,
-                const Prompt& prompt);
+Matrix RunRanks(std::span<const sharding::CompiledProgram> ranks, const ReadParameter& read, const Prompt& prompt);
 
 // The largest |a − b|; infinite for NaN and where shapes differ.
 double LargestDifference(const Matrix& a, const Matrix& b);

@@ -123,8 +123,7 @@ TEST_P(Collectives, ReduceScatterKeepsThePartOfTheRank) {
     const int rank = communicator.rank().index;
     std::vector<float> mine(sizes[rank]);
     RETURN_IF_ERROR(communicator.ReduceScatterSum(RandomFloats(size_, rank), sizes, mine));
-    return ExpectEqual(std::equal(mine.begin(), mine.end(), sum.begin() + BeginOf(sizes, rank)),
-                       communicator);
+    return ExpectEqual(std::equal(mine.begin(), mine.end(), sum.begin() + BeginOf(sizes, rank)), communicator);
   }));
 }
 
@@ -154,8 +153,7 @@ TEST_P(Collectives, AllToAllTransposesBlocks) {
         expected.push_back(Message(other, rank, i));
       }
     }
-    RETURN_IF_ERROR(
-        communicator.AllToAll(std::as_bytes(std::span(send)), std::as_writable_bytes(std::span(receive))));
+    RETURN_IF_ERROR(communicator.AllToAll(std::as_bytes(std::span(send)), std::as_writable_bytes(std::span(receive))));
     return ExpectEqual(receive == expected, communicator);
   }));
 }

@@ -56,8 +56,7 @@ class RankProcess {
   }
 
  private:
-  [[noreturn]] void RunChild(int fd, sharding::Rank rank,
-                             const std::function<absl::Status(Communicator&)>& body) {
+  [[noreturn]] void RunChild(int fd, sharding::Rank rank, const std::function<absl::Status(Communicator&)>& body) {
     close(pipe_[0]);
     auto communicator = SharedMemoryCommunicator::Create(fd, rank, kOptions);
     const absl::Status status = communicator.ok() ? body(**communicator) : communicator.status();
@@ -102,8 +101,7 @@ TEST(CommunicatorProcesses, NameARankThatIsKilledInTheMiddle) {
   const absl::Time killed = absl::Now();
   kill(processes[1].pid(), SIGKILL);
   for (int r : {0, 2}) {
-    EXPECT_THAT(processes[r].Join(),
-                testing::ContainsRegex("DEADLINE_EXCEEDED: rank 1 .*did not arrive within 1.5s"));
+    EXPECT_THAT(processes[r].Join(), testing::ContainsRegex("DEADLINE_EXCEEDED: rank 1 .*did not arrive within 1.5s"));
   }
   EXPECT_LT(absl::Now() - killed, absl::Seconds(10));
   processes[1].Join();
@@ -141,8 +139,7 @@ TEST(SharedSegment, RefusesTheSizeOfAnotherGroup) {
 
 TEST(SharedSegment, SaysWhatTheSystemSaid) {
   const auto communicator = SharedMemoryCommunicator::Create(-1, {0, 2}, kOptions);
-  EXPECT_THAT(std::string(communicator.status().message()),
-              HasSubstr("fstat of the shared memory (descriptor -1)"));
+  EXPECT_THAT(std::string(communicator.status().message()), HasSubstr("fstat of the shared memory (descriptor -1)"));
 }
 
 TEST(SharedMemoryOptions, RefuseAChunkThatCannotHoldAllRanks) {

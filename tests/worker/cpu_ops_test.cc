@@ -26,8 +26,7 @@ float Rounded(float value, ElementType type) {
   return type == ElementType::kFloat32 ? value : kernels::ToFloat(kernels::ToBfloat16(value));
 }
 
-HostTensor Tensor(const std::vector<float>& values, std::int64_t rows, std::int64_t columns,
-                  ElementType type) {
+HostTensor Tensor(const std::vector<float>& values, std::int64_t rows, std::int64_t columns, ElementType type) {
   HostTensor tensor = {.memory = kernels::cpu::AlignedBuffer(values.size() * kernels::ElementBytes(type)),
                        .type = type,
                        .rows = rows,
@@ -49,13 +48,11 @@ struct ProductCase {
 
 class CpuOpsLinear : public testing::TestWithParam<ProductCase> {};
 
-// In bfloat16, judged on inputs that are rounded as the product rounds them: what is left is the error of
-// float32 sums.
+// In bfloat16, judged on inputs that are rounded as the product rounds them: what is left is the error of float32 sums.
 TEST_P(CpuOpsLinear, IsTheProductOfRoundedInputs) {
   const auto [rows, in, out, type] = GetParam();
   const auto ops = MakeCpuOps({.num_threads = 2, .max_rows = rows, .max_in_width = in});
-  std::vector<float> x = RandomFloats(rows * in, 1), weight = RandomFloats(out * in, 2),
-                     bias = RandomFloats(out, 3);
+  std::vector<float> x = RandomFloats(rows * in, 1), weight = RandomFloats(out * in, 2), bias = RandomFloats(out, 3);
   const auto packed = ops->Pack(Tensor(weight, out, in, type));
   const auto held_bias = ops->Hold(Tensor(bias, 1, out, ElementType::kFloat32));
   std::vector<float> result(rows * out);

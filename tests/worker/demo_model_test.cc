@@ -24,16 +24,14 @@ namespace {
 std::filesystem::path DemoModel() {
   if (const char* path = std::getenv("TRIREME_DEMO_MODEL")) return path;
   const char* home = std::getenv("HOME");
-  return std::filesystem::path(home == nullptr ? "" : home) /
-         ".cache/trireme/models/SmolLM2-135M-Instruct.Q4_1.gguf";
+  return std::filesystem::path(home == nullptr ? "" : home) / ".cache/trireme/models/SmolLM2-135M-Instruct.Q4_1.gguf";
 }
 
 class DemoModelTest : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {
     if (!std::filesystem::exists(DemoModel())) {
-      GTEST_SKIP() << "no demo model at " << DemoModel()
-                   << ": run deploy/quickstart.sh, or set TRIREME_DEMO_MODEL";
+      GTEST_SKIP() << "no demo model at " << DemoModel() << ": run deploy/quickstart.sh, or set TRIREME_DEMO_MODEL";
     }
   }
 };
@@ -124,19 +122,17 @@ std::int64_t BytesReadByThisThread() {
   return value;
 }
 
-// What the file holds of the rank's slices and of what it shares with others; of quantized rows, whole
-// blocks.
+// What the file holds of the rank's slices and of what it shares with others; of quantized rows, whole blocks.
 double BytesOfSlices(const sharding::Model& model, const sharding::CompiledProgram& program) {
   double bytes = 0;
   for (const sharding::LocalParameter& parameter : program.parameters) {
     const auto& traits = sharding::TraitsOf(model.checkpoint->FindTensor(parameter.name)->dtype);
     std::int64_t num_blocks_in_row = 0;
     for (const sharding::Interval& columns : parameter.slices.back()) {
-      num_blocks_in_row += (columns.end + traits.block_elements - 1) / traits.block_elements -
-                           columns.begin / traits.block_elements;
+      num_blocks_in_row +=
+          (columns.end + traits.block_elements - 1) / traits.block_elements - columns.begin / traits.block_elements;
     }
-    const std::int64_t num_rows =
-        parameter.slices.size() == 1 ? 1 : sharding::TotalSize(parameter.slices.front());
+    const std::int64_t num_rows = parameter.slices.size() == 1 ? 1 : sharding::TotalSize(parameter.slices.front());
     bytes += static_cast<double>(num_rows * num_blocks_in_row * traits.block_bytes);
   }
   return bytes;

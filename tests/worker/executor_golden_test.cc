@@ -75,17 +75,15 @@ class ExecutorGolden : public testing::TestWithParam<Golden> {};
 
 TEST_P(ExecutorGolden, AgreesWithTransformers) {
   const Golden& golden = GetParam();
-  const auto folder =
-      golden.has_old_config ? FixtureModelWithOldConfig(golden.model) : FixtureModel(golden.model);
+  const auto folder = golden.has_old_config ? FixtureModelWithOldConfig(golden.model) : FixtureModel(golden.model);
   const std::vector<GoldenCase> cases = ReadGoldenCases(golden.model);
-  const absl::Status status =
-      RunLoadedRanks(golden.world, SmallOptions(folder), [&](LoadedRank& rank) -> absl::Status {
-        for (const GoldenCase& c : cases) {
-          RETURN_IF_ERROR(CheckLogits(c, rank));
-          RETURN_IF_ERROR(CheckGreedy(c, rank));
-        }
-        return absl::OkStatus();
-      });
+  const absl::Status status = RunLoadedRanks(golden.world, SmallOptions(folder), [&](LoadedRank& rank) -> absl::Status {
+    for (const GoldenCase& c : cases) {
+      RETURN_IF_ERROR(CheckLogits(c, rank));
+      RETURN_IF_ERROR(CheckGreedy(c, rank));
+    }
+    return absl::OkStatus();
+  });
   EXPECT_TRUE(status.ok()) << status;
 }
 

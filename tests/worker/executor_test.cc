@@ -1,5 +1,4 @@
-// What an executor promises besides the right numbers: bits that depend on nothing but the sequence, and
-// named errors.
+// What an executor promises besides the right numbers: bits that depend on nothing but the sequence, and named errors.
 #include "worker/executor.h"
 
 #include <algorithm>
@@ -201,8 +200,7 @@ TEST(Executor, RefusesOptionsByName) {
   };
   EXPECT_THAT(message([](auto& o) { o.max_model_len = 0; }), HasSubstr("max_model_len is 0"));
   EXPECT_THAT(message([](auto& o) { o.max_num_seqs = 0; }), HasSubstr("max_num_seqs is 0"));
-  EXPECT_THAT(message([](auto& o) { o.max_num_batched_tokens = 0; }),
-              HasSubstr("max_num_batched_tokens is 0"));
+  EXPECT_THAT(message([](auto& o) { o.max_num_batched_tokens = 0; }), HasSubstr("max_num_batched_tokens is 0"));
   EXPECT_THAT(message([](auto& o) { o.num_threads = 0; }), HasSubstr("num_threads is 0"));
   EXPECT_THAT(message([](auto& o) { o.kv_block_tokens = 129; }),
               HasSubstr("kv_block_tokens is 129; it must be in [1, 128]"));
@@ -229,19 +227,17 @@ TEST_P(Plans, ChangeNothingButTheLayouts) {
   const GoldenCase golden = ReadGoldenCases(GetParam().model)[0];
   ExecutorOptions options = SmallOptions(FixtureModel(GetParam().model));
   options.plan_rules = GetParam().rules;
-  const absl::Status status =
-      RunLoadedRanks(GetParam().world, options, [&](LoadedRank& rank) -> absl::Status {
-        RETURN_IF_ERROR(rank.driver.Generate(0, golden.prompt, GreedyWithLogprobs(), 1, 128));
-        ASSIGN_OR_RETURN(const std::vector<float> logits, rank.executor.GatherLogits());
-        EXPECT_EQ(logits.size(), golden.last_logits.size());
-        for (std::size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(logits[i], golden.last_logits[i], 1e-4);
-        return absl::OkStatus();
-      });
+  const absl::Status status = RunLoadedRanks(GetParam().world, options, [&](LoadedRank& rank) -> absl::Status {
+    RETURN_IF_ERROR(rank.driver.Generate(0, golden.prompt, GreedyWithLogprobs(), 1, 128));
+    ASSIGN_OR_RETURN(const std::vector<float> logits, rank.executor.GatherLogits());
+    EXPECT_EQ(logits.size(), golden.last_logits.size());
+    for (std::size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(logits[i], golden.last_logits[i], 1e-4);
+    return absl::OkStatus();
+  });
   EXPECT_TRUE(status.ok()) << status;
 }
 
-std::map<std::string, std::string> InEachLayer(const std::string& strategy,
-                                               const std::vector<std::string>& modules) {
+std::map<std::string, std::string> InEachLayer(const std::string& strategy, const std::vector<std::string>& modules) {
   std::map<std::string, std::string> rules;
   for (const std::string& module : modules) rules["model.layers.*." + module] = strategy;
   return rules;
@@ -256,11 +252,9 @@ INSTANTIATE_TEST_SUITE_P(
         {"embedding_whole", "llama_bias", 3, {{"model.embed_tokens", "replicate"}}},
         {"mlp_replicated", "llama_bias", 3,
          InEachLayer("replicate", {"mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"})},
-        {"mlp_gathered", "llama_bias", 3,
-         InEachLayer("colwise_gather_output", {"mlp.gate_proj", "mlp.up_proj"})},
+        {"mlp_gathered", "llama_bias", 3, InEachLayer("colwise_gather_output", {"mlp.gate_proj", "mlp.up_proj"})},
         {"attention_replicated", "llama_bias", 3,
-         InEachLayer("replicate",
-                     {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"})},
+         InEachLayer("replicate", {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"})},
     }),
     [](const testing::TestParamInfo<PlanCase>& c) { return c.param.name; });
 
@@ -274,8 +268,7 @@ TEST(Executor, Bfloat16StaysNearFloat32) {
       ASSIGN_OR_RETURN(const std::vector<float> logits, rank.executor.GatherLogits());
       double sum = 0;
       for (std::size_t i = 0; i < logits.size(); ++i) sum += std::abs(logits[i] - cases[0].last_logits[i]);
-      // These tiny models stray by 0.04 to 0.6 (fixtures' README); an error of layout strays by the logits'
-      // own size.
+      // These tiny models stray by 0.04 to 0.6 (fixtures' README); an error of layout strays by the logits' own size.
       EXPECT_LT(sum / static_cast<double>(logits.size()), 0.3);
       EXPECT_GT(sum, 0);
       return absl::OkStatus();

@@ -43,8 +43,7 @@ std::vector<GoldenCase> ReadGoldenCases(const std::string& name) {
     GoldenCase& out = cases.emplace_back();
     c.at("prompt").get_to(out.prompt);
     c.at("last_logits").get_to(out.last_logits);
-    for (const auto& [position, logits] : c.at("logits_at").items())
-      logits.get_to(out.logits_at[std::stoi(position)]);
+    for (const auto& [position, logits] : c.at("logits_at").items()) logits.get_to(out.logits_at[std::stoi(position)]);
     c.at("greedy").get_to(out.greedy);
     c.at("greedy_logprobs").get_to(out.greedy_logprobs);
   }

@@ -14,9 +14,7 @@ using testing::HasSubstr;
 
 // A block of 16 tokens takes 2 · 3 · 2 · 16 · 8 · 4 = 6,144 bytes in float32.
 KvCacheOptions Options(std::uint64_t max_bytes) {
-  return {.groups = {{.num_layers = 3, .num_kv_heads = 2, .head_dim = 8}},
-          .max_bytes = max_bytes,
-          .block_tokens = 16};
+  return {.groups = {{.num_layers = 3, .num_kv_heads = 2, .head_dim = 8}}, .max_bytes = max_bytes, .block_tokens = 16};
 }
 
 TEST(KvCache, HasAsManyBlocksAsFit) {
@@ -59,8 +57,7 @@ TEST(KvCache, SaysWhatABlockTakesWhereNoneFits) {
   const auto ops = MakeCpuOps({});
   const auto cache = KvCache::Allocate(Options(6143), *ops);
   EXPECT_EQ(cache.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(cache.status().message()),
-              AllOf(HasSubstr("16 tokens takes 6144 bytes"), HasSubstr("6143")));
+  EXPECT_THAT(std::string(cache.status().message()), AllOf(HasSubstr("16 tokens takes 6144 bytes"), HasSubstr("6143")));
 }
 
 TEST(KvCache, SaysWhereThereIsNoSuchMemory) {

@@ -25,17 +25,14 @@ v1::Sampling GreedyWithLogprobs(std::uint32_t num_logprobs) {
   return sampling;
 }
 
-ModelDriver::ModelDriver(Executor& executor, const ExecutorOptions& options)
-    : executor_(executor), options_(options) {
+ModelDriver::ModelDriver(Executor& executor, const ExecutorOptions& options) : executor_(executor), options_(options) {
   // Given out from the middle, so that neighbours in a sequence are not neighbours in memory.
   const std::uint32_t num_blocks = executor.sizes().num_kv_blocks.at(0);
-  for (std::uint32_t i = 0; i < num_blocks; ++i)
-    free_blocks_.push_back(i % 2 == 0 ? i / 2 : num_blocks - 1 - i / 2);
+  for (std::uint32_t i = 0; i < num_blocks; ++i) free_blocks_.push_back(i % 2 == 0 ? i / 2 : num_blocks - 1 - i / 2);
   next_.set_number(1);
 }
 
-void ModelDriver::Admit(std::uint32_t slot, const std::vector<std::uint32_t>& tokens,
-                        const v1::Sampling& sampling) {
+void ModelDriver::Admit(std::uint32_t slot, const std::vector<std::uint32_t>& tokens, const v1::Sampling& sampling) {
   CHECK(slots_.emplace(slot, Slot()).second) << "slot " << slot << " is in use";
   v1::Admit& admit = *next_.add_admits();
   admit.set_slot(slot);
@@ -87,8 +84,7 @@ std::vector<std::uint32_t> ModelDriver::SampledIds(std::uint32_t slot) const {
 }
 
 absl::Status ModelDriver::Generate(std::uint32_t slot, const std::vector<std::uint32_t>& prompt,
-                                   const v1::Sampling& sampling, std::uint32_t num_tokens,
-                                   std::uint32_t chunk) {
+                                   const v1::Sampling& sampling, std::uint32_t num_tokens, std::uint32_t chunk) {
   Admit(slot, prompt, sampling);
   const auto prompt_size = static_cast<std::uint32_t>(prompt.size());
   for (std::uint32_t begin = 0; begin < prompt_size; begin += chunk) {

@@ -14,8 +14,7 @@
 
 namespace trireme::worker {
 
-// Small limits that suit the fixtures: 8 slots, 256 tokens, steps of 128 rows, blocks of 16 tokens, 4 MiB of
-// KV cache.
+// Small limits that suit the fixtures: 8 slots, 256 tokens, steps of 128 rows, blocks of 16 tokens, 4 MiB of KV cache.
 ExecutorOptions SmallOptions(const std::filesystem::path& model);
 
 v1::Sampling GreedyWithLogprobs(std::uint32_t num_logprobs = 0);
@@ -42,8 +41,8 @@ class ModelDriver {
 
   // Admits `prompt` to `slot`, computes it in chunks of at most `chunk` tokens, then decodes until
   // `num_tokens` are sampled.
-  absl::Status Generate(std::uint32_t slot, const std::vector<std::uint32_t>& prompt,
-                        const v1::Sampling& sampling, std::uint32_t num_tokens, std::uint32_t chunk);
+  absl::Status Generate(std::uint32_t slot, const std::vector<std::uint32_t>& prompt, const v1::Sampling& sampling,
+                        std::uint32_t num_tokens, std::uint32_t chunk);
 
  private:
   struct Slot {

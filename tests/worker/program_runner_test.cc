@@ -27,10 +27,8 @@ class ChainOfOps {
  public:
   explicit ChainOfOps(int rank) {
     program_.rank = {rank, kWorld};
-    program_.parameters = {{.name = kTable,
-                            .full_shape = {192, kWidth},
-                            .slices = WholeTensor({192, kWidth}),
-                            .placement = Replicate()}};
+    program_.parameters = {
+        {.name = kTable, .full_shape = {192, kWidth}, .slices = WholeTensor({192, kWidth}), .placement = Replicate()}};
     program_.vocabulary = kWidth;
     program_.logits_vocabulary = {0, kWidth};
     AddValue(Rows::kTokens, kWidth);
@@ -41,11 +39,8 @@ class ChainOfOps {
   ChainOfOps& Then(LocalOpKind kind, std::int64_t width, Rows rows = Rows::kTokens) {
     const int input = static_cast<int>(program_.values.size()) - 1;
     AddValue(rows, width);
-    program_.ops.push_back({.module = "",
-                            .strategy = "",
-                            .kind = std::move(kind),
-                            .inputs = {input, input},
-                            .output = input + 1});
+    program_.ops.push_back(
+        {.module = "", .strategy = "", .kind = std::move(kind), .inputs = {input, input}, .output = input + 1});
     return *this;
   }
 
@@ -57,11 +52,8 @@ class ChainOfOps {
 
  private:
   void AddValue(Rows rows, std::int64_t width) {
-    program_.values.push_back({.name = "",
-                               .rows = rows,
-                               .width = width,
-                               .placement = Replicate(),
-                               .arena_offset = program_.arena_width});
+    program_.values.push_back(
+        {.name = "", .rows = rows, .width = width, .placement = Replicate(), .arena_offset = program_.arena_width});
     program_.arena_width += width;
   }
 
@@ -91,12 +83,11 @@ std::vector<std::vector<float>> RunChain(const std::function<void(ChainOfOps&, i
     LoadProgress progress;
     ASSIGN_OR_RETURN(const Weights weights, Weights::Load(program, *checkpoint, DType::kF32, *ops, progress));
     ASSIGN_OR_RETURN(const auto cache, KvCache::Allocate({.groups = {}, .block_tokens = 16}, *ops));
-    ASSIGN_OR_RETURN(const auto runner, ProgramRunner::Create({.program = program,
-                                                               .weights = weights,
-                                                               .kv_cache = *cache,
-                                                               .ops = *ops,
-                                                               .communicator = communicator},
-                                                              8));
+    ASSIGN_OR_RETURN(
+        const auto runner,
+        ProgramRunner::Create(
+            {.program = program, .weights = weights, .kv_cache = *cache, .ops = *ops, .communicator = communicator},
+            8));
     RETURN_IF_ERROR(runner->Run(batch));
     const std::span<const float> result = runner->logits().span();
     by_rank[rank].assign(result.begin(), result.end());
@@ -120,8 +111,7 @@ std::vector<float> Embeddings(const std::vector<std::int32_t>& ids, float factor
 void ExpectOnAllRanks(const std::vector<std::vector<float>>& by_rank, const std::vector<float>& expected) {
   for (const std::vector<float>& result : by_rank) {
     ASSERT_EQ(result.size(), expected.size());
-    for (std::size_t i = 0; i < result.size(); ++i)
-      ASSERT_NEAR(result[i], expected[i], 1e-5) << "element " << i;
+    for (std::size_t i = 0; i < result.size(); ++i) ASSERT_NEAR(result[i], expected[i], 1e-5) << "element " << i;
   }
 }
 
@@ -133,8 +123,7 @@ const std::vector<Intervals> kOverlapping = {{{0, 32}}, {{0, 32}}, {{32, 64}}};
 const std::vector<std::int32_t> kIds = {5, 191, 0, 5, 77};
 
 TEST(ProgramRunner, AllReduceAddsUp) {
-  const auto results =
-      RunChain([](ChainOfOps& chain, int) { chain.Then(AllReduce(), kWidth); }, BatchOf(kIds, {0, 4}));
+  const auto results = RunChain([](ChainOfOps& chain, int) { chain.Then(AllReduce(), kWidth); }, BatchOf(kIds, {0, 4}));
   ExpectOnAllRanks(results, Embeddings({5, 77}, 3));
 }
 
@@ -155,9 +144,7 @@ TEST(ProgramRunner, AScatteredSumIsGatheredAgain) {
 }
 
 TEST(ProgramRunner, ScalesAndAdds) {
-  const auto add_ops = [&](ChainOfOps& chain, int) {
-    chain.Then(ScaleOp{0.5f}, kWidth).Then(AddOp(), kWidth);
-  };
+  const auto add_ops = [&](ChainOfOps& chain, int) { chain.Then(ScaleOp{0.5f}, kWidth).Then(AddOp(), kWidth); };
   ExpectOnAllRanks(RunChain(add_ops, BatchOf(kIds, {0})), Embeddings({5}, 1));  // (x / 2) + (x / 2)
 }
 

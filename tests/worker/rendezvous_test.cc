@@ -36,10 +36,9 @@ TEST(Rendezvous, NamesTheRanksThatDoNotCome) {
       WithTimeout(absl::Milliseconds(300)));
   for (int r : {0, 2}) {
     EXPECT_EQ(results[r].code(), StatusCode::kDeadlineExceeded);
-    EXPECT_THAT(
-        std::string(results[r].message()),
-        AllOf(HasSubstr("rank 1 (last at 1), rank 3 (last at 1) did not arrive within 300ms at collective 2"),
-              HasSubstr("all-reduce of 576 floats"), Not(HasSubstr("rank 4"))));
+    EXPECT_THAT(std::string(results[r].message()),
+                AllOf(HasSubstr("rank 1 (last at 1), rank 3 (last at 1) did not arrive within 300ms at collective 2"),
+                      HasSubstr("all-reduce of 576 floats"), Not(HasSubstr("rank 4"))));
   }
 }
 
@@ -137,9 +136,8 @@ TEST(Rendezvous, TellsRanksThatDivergeInKind) {
   });
   for (int r = 0; r < 3; ++r) {
     EXPECT_EQ(results[r].code(), StatusCode::kInternal);
-    EXPECT_THAT(std::string(results[r].message()),
-                AllOf(HasSubstr("barrier"), HasSubstr("all-reduce of 8 floats"), HasSubstr("rank 1"),
-                      HasSubstr("collective 1")));
+    EXPECT_THAT(std::string(results[r].message()), AllOf(HasSubstr("barrier"), HasSubstr("all-reduce of 8 floats"),
+                                                         HasSubstr("rank 1"), HasSubstr("collective 1")));
   }
 }
 
@@ -150,8 +148,7 @@ TEST(Rendezvous, TellsRanksThatDivergeInSize) {
   });
   EXPECT_THAT(
       std::string(results[0].message()),
-      HasSubstr(
-          "rank 1 has diverged: at collective 1 it is at all-reduce of 9 floats, rank 0 at all-reduce of 8"));
+      HasSubstr("rank 1 has diverged: at collective 1 it is at all-reduce of 9 floats, rank 0 at all-reduce of 8"));
 }
 
 TEST(Rendezvous, TellsRanksThatDivergeInParts) {

@@ -43,9 +43,8 @@ sharding::Interval PartOf(std::int64_t vocabulary, sharding::Rank rank) {
   return {std::min(rank.index * step, vocabulary), std::min((rank.index + 1) * step, vocabulary)};
 }
 
-absl::StatusOr<std::vector<Token>> SampleOnRank(const std::vector<Request>& requests,
-                                                std::int32_t num_candidates, sharding::Interval part,
-                                                Communicator& communicator) {
+absl::StatusOr<std::vector<Token>> SampleOnRank(const std::vector<Request>& requests, std::int32_t num_candidates,
+                                                sharding::Interval part, Communicator& communicator) {
   std::vector<float> logits;
   std::vector<SampledRow> rows;
   for (const Request& request : requests) {
@@ -64,8 +63,7 @@ absl::StatusOr<std::vector<Token>> SampleOnRank(const std::vector<Request>& requ
                                                        *ops, communicator));
   ASSIGN_OR_RETURN(const auto sampled, sampler->Sample({logits.data(), num_rows, part.size()}, rows));
   std::vector<Token> tokens;
-  for (const SampledToken& t : sampled)
-    tokens.push_back({t.id, t.logprob, t.rank, {t.top.begin(), t.top.end()}});
+  for (const SampledToken& t : sampled) tokens.push_back({t.id, t.logprob, t.rank, {t.top.begin(), t.top.end()}});
   return tokens;
 }
 
@@ -75,8 +73,7 @@ absl::StatusOr<std::vector<Token>> Sample(const std::vector<Request>& requests, 
   std::vector<std::vector<Token>> by_rank(world);
   const auto results = test_support::RunRanks(world, [&](Communicator& communicator) -> absl::Status {
     const sharding::Interval part = PartOf(std::ssize(requests[0].logits), communicator.rank());
-    ASSIGN_OR_RETURN(by_rank[communicator.rank().index],
-                     SampleOnRank(requests, num_candidates, part, communicator));
+    ASSIGN_OR_RETURN(by_rank[communicator.rank().index], SampleOnRank(requests, num_candidates, part, communicator));
     return absl::OkStatus();
   });
   RETURN_IF_ERROR(test_support::FirstCause(results));
@@ -97,9 +94,8 @@ std::int32_t ExpectedDraw(const ProcessorCase& c, const Request& request) {
   TokenScore best;
   for (std::int32_t id = 0; id < std::ssize(c.logits); ++id) {
     if (c.probabilities[id] == 0) continue;
-    const float score =
-        kernels::cpu::GumbelScore(id, c.logits[id], c.settings.temperature,
-                                  {.seed = request.settings.seed, .position = request.position});
+    const float score = kernels::cpu::GumbelScore(id, c.logits[id], c.settings.temperature,
+                                                  {.seed = request.settings.seed, .position = request.position});
     best = kernels::cpu::Better(best, {score, id});
   }
   return best.id;
@@ -108,8 +104,7 @@ std::int32_t ExpectedDraw(const ProcessorCase& c, const Request& request) {
 std::vector<Request> RequestsOf(const ProcessorCase& c, int count) {
   std::vector<Request> requests;
   for (int i = 0; i < count; ++i) {
-    Request request = {
-        .logits = c.logits, .settings = c.settings, .position = static_cast<std::uint32_t>(i % 7)};
+    Request request = {.logits = c.logits, .settings = c.settings, .position = static_cast<std::uint32_t>(i % 7)};
     request.settings.seed = 1000 + i;
     requests.push_back(request);
   }
@@ -124,8 +119,7 @@ TEST(Sampler, DrawsTheSameTokenAtEveryDegree) {
         const auto tokens = Sample(requests, world, num_candidates);
         ASSERT_TRUE(tokens.ok()) << tokens.status();
         for (std::size_t i = 0; i < requests.size(); ++i) {
-          ASSERT_EQ((*tokens)[i].id, ExpectedDraw(c, requests[i]))
-              << c.name << " world " << world << " row " << i;
+          ASSERT_EQ((*tokens)[i].id, ExpectedDraw(c, requests[i])) << c.name << " world " << world << " row " << i;
         }
       }
     }
@@ -133,8 +127,8 @@ TEST(Sampler, DrawsTheSameTokenAtEveryDegree) {
 }
 
 // Pearson's statistic, of ids that are expected at least five times.
-double ChiSquare(const std::map<std::int32_t, int>& counts, const std::vector<double>& probabilities,
-                 int total, int* degrees) {
+double ChiSquare(const std::map<std::int32_t, int>& counts, const std::vector<double>& probabilities, int total,
+                 int* degrees) {
   double statistic = 0, rest_expected = 0;
   int rest_count = 0;
   *degrees = -1;
@@ -168,8 +162,7 @@ TEST(Sampler, FrequenciesFollowTransformersDistribution) {
       EXPECT_GT(c.probabilities[id], 0) << c.name << ": id " << id << " was not kept";
     int degrees = 0;
     const double statistic = ChiSquare(counts, c.probabilities, kDraws, &degrees);
-    EXPECT_LE(statistic, degrees + 5 * std::sqrt(2.0 * degrees) + 1e-9)
-        << c.name;  // five standard deviations
+    EXPECT_LE(statistic, degrees + 5 * std::sqrt(2.0 * degrees) + 1e-9) << c.name;  // five standard deviations
   }
 }
 
@@ -200,8 +193,7 @@ void ExpectLogprobs(const Token& token, const Request& request) {
   }
   std::sort(sorted.begin(), sorted.end(), kernels::cpu::Precedes);
   EXPECT_NEAR(token.logprob, request.logits[token.id] - log_sum_exp, 1e-5);
-  const auto place =
-      std::find_if(sorted.begin(), sorted.end(), [&](const auto& t) { return t.id == token.id; });
+  const auto place = std::find_if(sorted.begin(), sorted.end(), [&](const auto& t) { return t.id == token.id; });
   EXPECT_EQ(token.rank, place - sorted.begin() + 1);
   ASSERT_EQ(token.top.size(), std::min<std::size_t>(*request.settings.num_logprobs, sorted.size()));
   for (std::size_t i = 0; i < token.top.size(); ++i) {
@@ -214,11 +206,10 @@ TEST(Sampler, GivesLogprobsOfTheModelsOwnDistribution) {
   std::vector<Request> requests;
   for (std::uint32_t num_logprobs : {0u, 1u, 5u, 256u}) {
     requests.push_back({.logits = RandomLogits(5003, 1), .settings = {.num_logprobs = num_logprobs}});
-    requests.push_back({.logits = RandomLogits(5003, 2),
-                        .settings = {.temperature = 2, .seed = 3, .num_logprobs = num_logprobs}});
     requests.push_back(
-        {.logits = RandomLogits(5003, 3),
-         .settings = {.temperature = 0.5f, .top_k = 40, .top_p = 0.9f, .num_logprobs = num_logprobs}});
+        {.logits = RandomLogits(5003, 2), .settings = {.temperature = 2, .seed = 3, .num_logprobs = num_logprobs}});
+    requests.push_back({.logits = RandomLogits(5003, 3),
+                        .settings = {.temperature = 0.5f, .top_k = 40, .top_p = 0.9f, .num_logprobs = num_logprobs}});
   }
   requests.push_back({.logits = RandomLogits(5003, 4), .settings = {}});  // a mate that asks for none
   std::vector<Token> at_one;
@@ -301,9 +292,8 @@ TEST(Sampler, GathersLogitsInTheOrderOfTheVocabulary) {
       mine.insert(mine.end(), all.begin() + row * 101 + part.begin, all.begin() + row * 101 + part.end);
     }
     const auto ops = MakeCpuOps({.max_rows = 2});
-    ASSIGN_OR_RETURN(
-        const auto sampler,
-        Sampler::Create({.vocabulary = 101, .local_vocabulary = part, .max_rows = 2}, *ops, communicator));
+    ASSIGN_OR_RETURN(const auto sampler,
+                     Sampler::Create({.vocabulary = 101, .local_vocabulary = part, .max_rows = 2}, *ops, communicator));
     ASSIGN_OR_RETURN(const std::vector<float> gathered, sampler->GatherLogits({mine.data(), 2, part.size()}));
     EXPECT_EQ(gathered, all);
     return absl::OkStatus();

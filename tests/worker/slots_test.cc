@@ -139,14 +139,11 @@ INSTANTIATE_TEST_SUITE_P(
         {"released_slots: 1 admits { slot: 1 epoch: 1 tokens: 1 }",
          "slot 1: admitted at epoch 1, but the last epoch was 1"},
         {"admits { slot: 0 epoch: 1 }", "slot 0: admitted with 0 tokens; there must be 1 to 10"},
-        {std::string("admits { slot: 0 epoch: 1 tokens: [") + kLongPrompt + ", 11] }",
-         "admitted with 11 tokens"},
-        {"admits { slot: 0 epoch: 1 tokens: [1, 100] }",
-         "slot 0: token id 100 is beyond the vocabulary of 100"},
+        {std::string("admits { slot: 0 epoch: 1 tokens: [") + kLongPrompt + ", 11] }", "admitted with 11 tokens"},
+        {"admits { slot: 0 epoch: 1 tokens: [1, 100] }", "slot 0: token id 100 is beyond the vocabulary of 100"},
         {"admits { slot: 0 epoch: 1 tokens: 1 sampling { temperature: -1 top_p: 1 } }",
          "slot 0: temperature is -1; it must be finite and at least 0"},
-        {"admits { slot: 0 epoch: 1 tokens: 1 sampling { temperature: nan top_p: 1 } }",
-         "temperature is nan"},
+        {"admits { slot: 0 epoch: 1 tokens: 1 sampling { temperature: nan top_p: 1 } }", "temperature is nan"},
         {"admits { slot: 0 epoch: 1 tokens: 1 sampling { top_p: 0 } }", "top_p is 0; it must be in (0, 1]"},
         {"admits { slot: 0 epoch: 1 tokens: 1 sampling { top_p: 1 logprobs: 300 } }",
          "logprobs is 300; it must be at most 256"},
@@ -154,13 +151,10 @@ INSTANTIATE_TEST_SUITE_P(
         {"items { slot: 0 num_tokens: 1 }", "slot 0: has work, but nothing is admitted to it"},
         {"items { slot: 1 num_tokens: 0 }", "slot 1: 0 tokens are to be computed, but 3 of 5"},
         {"items { slot: 1 num_tokens: 3 }", "slot 1: 3 tokens are to be computed, but 3 of 5"},
-        {"items { slot: 1 num_tokens: 1 } items { slot: 1 num_tokens: 1 }",
-         "slot 1: has two items in one step"},
+        {"items { slot: 1 num_tokens: 1 } items { slot: 1 num_tokens: 1 }", "slot 1: has two items in one step"},
         {"items { slot: 1 num_tokens: 2 }", "slot 1: 5 tokens need 2 blocks in KV group 0, but it has 1"},
-        {"items { slot: 1 num_tokens: 1 new_blocks { blocks: 6 } }",
-         "slot 1: block 6 of KV group 0, which has 6"},
-        {"items { slot: 1 num_tokens: 1 new_blocks {} new_blocks {} }",
-         "new blocks for 2 KV groups; there are 1"},
+        {"items { slot: 1 num_tokens: 1 new_blocks { blocks: 6 } }", "slot 1: block 6 of KV group 0, which has 6"},
+        {"items { slot: 1 num_tokens: 1 new_blocks {} new_blocks {} }", "new blocks for 2 KV groups; there are 1"},
         {"items { slot: 1 num_tokens: 1 new_blocks { blocks: [0, 1, 2] } }",
          "more blocks of KV group 0 than 10 tokens"},
         {std::string("admits { slot: 0 epoch: 1 tokens: [") + kLongPrompt +
@@ -175,8 +169,7 @@ TEST(SlotTable, RefusesToGrowBeyondTheModelsLength) {
                                "items { slot: 0 num_tokens: 8 new_blocks { blocks: [0, 1] } }")
                   .ok());
   const absl::Status status = Apply(table, "items { slot: 0 num_tokens: 2 new_blocks { blocks: 2 } }");
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("slot 0: a token would be sampled after the last of 10"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("slot 0: a token would be sampled after the last of 10"));
 }
 
 }  // namespace

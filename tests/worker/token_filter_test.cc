@@ -1,5 +1,5 @@
-// top_k and top_p against Transformers' distributions (fixtures/processors.json), from what shards of the
-// vocabulary list.
+// top_k and top_p against Transformers' distributions (fixtures/processors.json), from what shards of the vocabulary
+// list.
 #include "worker/token_filter.h"
 
 #include <algorithm>
@@ -21,8 +21,7 @@ class Shards {
     const std::size_t step = (logits.size() + num_parts - 1) / num_parts;
     lists_.resize(num_parts);
     for (std::size_t p = 0; p < num_parts; ++p) {
-      const std::size_t begin = std::min(p * step, logits.size()),
-                        end = std::min(begin + step, logits.size());
+      const std::size_t begin = std::min(p * step, logits.size()), end = std::min(begin + step, logits.size());
       const std::span<const float> part(logits.data() + begin, end - begin);
       lists_[p].resize(std::min(num_candidates, part.size()));
       kernels::cpu::TopCandidates({part, static_cast<std::int32_t>(begin)}, lists_[p]);
@@ -37,13 +36,11 @@ class Shards {
   std::vector<TokenScore> merged_;
 };
 
-std::vector<double> Distribution(const Ranking& ranking, std::size_t num_kept, float temperature,
-                                 std::size_t size) {
+std::vector<double> Distribution(const Ranking& ranking, std::size_t num_kept, float temperature, std::size_t size) {
   std::vector<double> probabilities(size, 0.0);
   double sum = 0;
   for (const TokenScore& token : ranking.tokens.first(num_kept)) {
-    sum += probabilities[token.id] =
-        std::exp(token.score / temperature - ranking.tokens[0].score / temperature);
+    sum += probabilities[token.id] = std::exp(token.score / temperature - ranking.tokens[0].score / temperature);
   }
   for (double& p : probabilities) p /= sum;
   return probabilities;

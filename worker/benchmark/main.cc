@@ -95,8 +95,7 @@ void PrintParts(const TimeByPart& times, absl::Duration total) {
 
 absl::Status Run(const BenchmarkOptions& options) {
   const auto communicator = MakeSingleRankCommunicator();
-  absl::StatusOr<sharding::Model> model =
-      sharding::OpenModel(options.model, sharding::StrategyRegistry::BuiltIn());
+  absl::StatusOr<sharding::Model> model = sharding::OpenModel(options.model, sharding::StrategyRegistry::BuiltIn());
   if (!model.ok()) return model.status();
   const auto program = sharding::Compile(model->program, model->plan, communicator->rank());
   if (!program.ok()) return program.status();
@@ -115,14 +114,11 @@ absl::Status Run(const BenchmarkOptions& options) {
   const absl::Duration load_begun = clock();
   const auto weights = Weights::Load(*program, *model->checkpoint, dtype, *ops, progress);
   if (!weights.ok()) return weights.status();
-  std::printf("loaded %.1f MB in %.2f s\n", 1e-6 * weights->size_bytes(),
-              absl::ToDoubleSeconds(clock() - load_begun));
+  std::printf("loaded %.1f MB in %.2f s\n", 1e-6 * weights->size_bytes(), absl::ToDoubleSeconds(clock() - load_begun));
   const auto type = options.bfloat16 ? kernels::ElementType::kBfloat16 : kernels::ElementType::kFloat32;
-  const auto cache =
-      KvCache::Allocate({program->kv_groups, std::uint64_t{1} << 30, kBlockTokens, type}, *ops);
+  const auto cache = KvCache::Allocate({program->kv_groups, std::uint64_t{1} << 30, kBlockTokens, type}, *ops);
   if (!cache.ok()) return cache.status();
-  const auto runner =
-      ProgramRunner::Create({*program, *weights, **cache, *ops, *communicator}, options.batch);
+  const auto runner = ProgramRunner::Create({*program, *weights, **cache, *ops, *communicator}, options.batch);
   if (!runner.ok()) return runner.status();
   const auto sampler =
       Sampler::Create({program->vocabulary, program->logits_vocabulary, options.batch}, *ops, *communicator);
@@ -139,11 +135,10 @@ absl::Status Run(const BenchmarkOptions& options) {
     total += clock() - begun;
   }
   const double seconds = absl::ToDoubleSeconds(total) / kSteps;
-  std::printf("batch %u, context %u, %u threads: %.2f ms a step, %.1f tokens/s\n", options.batch,
-              options.context, options.threads, 1e3 * seconds, options.batch / seconds);
+  std::printf("batch %u, context %u, %u threads: %.2f ms a step, %.1f tokens/s\n", options.batch, options.context,
+              options.threads, 1e3 * seconds, options.batch / seconds);
   PrintParts(times, total);
-  std::printf("a plain read of memory: %.1f GB/s\n",
-              ReadGigabytesPerSecond(static_cast<int>(options.threads), clock));
+  std::printf("a plain read of memory: %.1f GB/s\n", ReadGigabytesPerSecond(static_cast<int>(options.threads), clock));
   return absl::OkStatus();
 }
 
@@ -152,16 +147,14 @@ absl::Status Run(const BenchmarkOptions& options) {
 
 int main(int argc, char** argv) {
   trireme::worker::BenchmarkOptions options;
-  trireme::FlagParser flags("trireme-worker-benchmark",
-                            "How fast one rank decodes, and where the time goes.");
+  trireme::FlagParser flags("trireme-worker-benchmark", "How fast one rank decodes, and where the time goes.");
   flags.Add("model", "PATH", "checkpoint folder or .gguf file", &options.model);
   flags.Add("batch", "N", "sequences", &options.batch);
   flags.Add("context", "N", "tokens in the cache of each", &options.context);
   flags.Add("threads", "N", "threads of the rank", &options.threads);
   flags.Add("temperature", "T", "0 is greedy", &options.temperature);
   flags.AddSwitch("bfloat16", "weights and cache in bfloat16", &options.bfloat16);
-  if (const std::optional<int> exit_status = trireme::ParseOrExit(flags, {argv + 1, argv + argc}))
-    return *exit_status;
+  if (const std::optional<int> exit_status = trireme::ParseOrExit(flags, {argv + 1, argv + argc})) return *exit_status;
   const absl::Status status = trireme::worker::Run(options);
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;

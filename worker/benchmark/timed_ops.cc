@@ -20,9 +20,7 @@ class TimedOps : public Ops {
   TimedOps(std::unique_ptr<Ops> ops, StepClock clock, TimeByPart& times)
       : ops_(std::move(ops)), clock_(clock), times_(times) {}
 
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::size_t bytes) override {
-    return ops_->Allocate(bytes);
-  }
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(std::size_t bytes) override { return ops_->Allocate(bytes); }
   std::unique_ptr<DeviceTensor> Hold(HostTensor tensor) override { return ops_->Hold(std::move(tensor)); }
   std::unique_ptr<DeviceTensor> Pack(const HostTensor& tensor) override { return ops_->Pack(tensor); }
   void SetBatch(const Batch& batch) override { ops_->SetBatch(batch); }
@@ -34,16 +32,14 @@ class TimedOps : public Ops {
               const Activations& out) override {
     Time(absl::StrCat("linear ", x.width, "x", out.width), [&] { ops_->Linear(weight, bias, x, out); });
   }
-  void RmsNorm(const DeviceTensor& weight, float epsilon, const Activations& x,
-               const Activations& out) override {
+  void RmsNorm(const DeviceTensor& weight, float epsilon, const Activations& x, const Activations& out) override {
     Time("rms norm", [&] { ops_->RmsNorm(weight, epsilon, x, out); });
   }
   void Rope(int table, std::int64_t head_dim, const Activations& x) override {
     Time("rope", [&] { ops_->Rope(table, head_dim, x); });
   }
-  void Attention(int kv_group, const kernels::cpu::KvCache& cache, const AttentionShape& shape,
-                 const Activations& q, const Activations& k, const Activations& v,
-                 const Activations& out) override {
+  void Attention(int kv_group, const kernels::cpu::KvCache& cache, const AttentionShape& shape, const Activations& q,
+                 const Activations& k, const Activations& v, const Activations& out) override {
     Time("attention", [&] { ops_->Attention(kv_group, cache, shape, q, k, v, out); });
   }
   void GatedSilu(const Activations& gate, const Activations& up, const Activations& out) override {

@@ -10,9 +10,9 @@ namespace {
 
 constexpr int kUnlimited = -1;  // the server is ours: a long prompt's Step may be as long as it is
 
-// A long prompt's Step fits in it. Fixed, since gRPC's search for a good one costs: a step of 30,000 tokens takes 1.4 ms
-// to three ranks with it and 3.3 ms without; and where client and server share a process (tests), gRPC 1.51 stood still
-// for ten seconds in a third of the runs while it searched.
+// A long prompt's Step fits in it. Fixed, since gRPC's search for a good one costs: a step of 30,000 tokens takes 1.4
+// ms to three ranks with it and 3.3 ms without; and where client and server share a process (tests), gRPC 1.51 stood
+// still for ten seconds in a third of the runs while it searched.
 constexpr int kWindowBytes = 1 << 20;
 
 absl::Status ToAbsl(const grpc::Status& status) {
@@ -22,8 +22,8 @@ absl::Status ToAbsl(const grpc::Status& status) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ControlConnection>> ControlConnection::Dial(const std::string& address,
-                                                                          absl::Duration timeout,
-                                                                          absl::Duration write_timeout) {
+                                                                           absl::Duration timeout,
+                                                                           absl::Duration write_timeout) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kUnlimited);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
@@ -62,7 +62,8 @@ void ControlConnection::Send(const v1::ConnectRequest& message) {
 void ControlConnection::CancelLongWrite() {
   const Clock::time_point begun = write_begun_;
   if (begun == Clock::time_point() || absl::FromChrono(Clock::now() - begun) <= write_timeout_) return;
-  LogError("the server does not read; breaking the control stream", {{"timeout", absl::FormatDuration(write_timeout_)}});
+  LogError("the server does not read; breaking the control stream",
+           {{"timeout", absl::FormatDuration(write_timeout_)}});
   Cancel();
 }
 

@@ -58,7 +58,7 @@ class ControlConnection : public MessageSink {
   bool is_closed_ ABSL_GUARDED_BY(write_mutex_) = false;
   const absl::Duration write_timeout_;
   std::atomic<Clock::time_point> write_begun_ = Clock::time_point();  // that is, never, while no message is written
-  Periodic watchdog_;  // last: uses all of the above
+  Periodic watchdog_;                                                 // last: uses all of the above
 };
 
 }  // namespace trireme::worker

@@ -9,9 +9,12 @@ namespace {
 
 absl::StatusOr<sharding::DType> DTypeFrom(v1::DType dtype) {
   switch (dtype) {
-    case v1::D_TYPE_FLOAT32: return sharding::DType::kF32;
-    case v1::D_TYPE_BFLOAT16: return sharding::DType::kBF16;
-    default: return absl::InvalidArgumentError(absl::StrCat("Configure.dtype ", static_cast<int>(dtype)));
+    case v1::D_TYPE_FLOAT32:
+      return sharding::DType::kF32;
+    case v1::D_TYPE_BFLOAT16:
+      return sharding::DType::kBF16;
+    default:
+      return absl::InvalidArgumentError(absl::StrCat("Configure.dtype ", static_cast<int>(dtype)));
   }
 }
 
@@ -22,8 +25,8 @@ WorkerParts CpuParts(int communicator_fd) {
               [communicator_fd](const v1::Configure& configure) {
                 return MakeHostCommunicator(configure, communicator_fd);
               },
-          .load_executor = [](const v1::Configure& configure, Communicator& communicator, LoadProgress& progress)
-              -> absl::StatusOr<std::unique_ptr<Executor>> {
+          .load_executor = [](const v1::Configure& configure, Communicator& communicator,
+                              LoadProgress& progress) -> absl::StatusOr<std::unique_ptr<Executor>> {
             ASSIGN_OR_RETURN(const ExecutorOptions options, ExecutorOptionsFrom(configure));
             return Executor::Load(options, communicator, progress);
           }};

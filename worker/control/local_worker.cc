@@ -24,10 +24,9 @@ absl::StatusOr<std::string> SpawnToken() {
 absl::Status Run(const LocalWorkerOptions& options, const WorkerParts& parts, std::string build_id) {
   RETURN_IF_ERROR(DieWithParent(options.parent_pid));
   ASSIGN_OR_RETURN(std::string token, SpawnToken());
-  return RunWorker({.control_address = options.control_address,
-                    .spawn_token = std::move(token),
-                    .build_id = std::move(build_id)},
-                   parts);
+  return RunWorker(
+      {.control_address = options.control_address, .spawn_token = std::move(token), .build_id = std::move(build_id)},
+      parts);
 }
 
 }  // namespace

@@ -52,8 +52,8 @@ typedef struct {
 
 // Reads a tokenizer.json. `ends`, if not NULL, replaces what the file says that add_special_tokens adds.
 // Truncation and padding settings are dropped: a server wants neither.
-int trireme_text_tokenizer_new(trireme_text_view json, const trireme_text_ends* ends,
-                               trireme_text_tokenizer** out, trireme_text_bytes* error);
+int trireme_text_tokenizer_new(trireme_text_view json, const trireme_text_ends* ends, trireme_text_tokenizer** out,
+                               trireme_text_bytes* error);
 void trireme_text_tokenizer_free(trireme_text_tokenizer* tokenizer);  // may be NULL
 
 // `spans`, if not NULL, gets two numbers a token: the bytes [begin, end) of `text` it stands for.
@@ -62,29 +62,26 @@ int trireme_text_tokenizer_encode(const trireme_text_tokenizer* tokenizer, trire
                                   trireme_text_bytes* error);
 
 // The id of a token spelled as in the vocabulary; false if there is none.
-bool trireme_text_tokenizer_find(const trireme_text_tokenizer* tokenizer, trireme_text_view token,
-                                 uint32_t* id);
+bool trireme_text_tokenizer_find(const trireme_text_tokenizer* tokenizer, trireme_text_view token, uint32_t* id);
 
 enum { TRIREME_TEXT_ABSENT = 0, TRIREME_TEXT_TOKEN = 1, TRIREME_TEXT_SPECIAL = 2 };
 
 // All tokens in order of id, as they are spelled in the vocabulary: that of `id` is the bytes [ends[id - 1],
 // ends[id]) of `spellings`, and `kinds[id]` is one of the above.
 int trireme_text_tokenizer_vocabulary(const trireme_text_tokenizer* tokenizer, trireme_text_bytes* spellings,
-                                      trireme_text_words* ends, trireme_text_bytes* kinds,
-                                      trireme_text_bytes* error);
+                                      trireme_text_words* ends, trireme_text_bytes* kinds, trireme_text_bytes* error);
 
 // The decoder as tokenizer.json spells it; "null" if there is none.
 int trireme_text_tokenizer_decoder(const trireme_text_tokenizer* tokenizer, trireme_text_bytes* json,
                                    trireme_text_bytes* error);
 
 // Compiles a Jinja chat template of at most 256 KiB.
-int trireme_text_template_new(trireme_text_view source, trireme_text_template** out,
-                              trireme_text_bytes* error);
+int trireme_text_template_new(trireme_text_view source, trireme_text_template** out, trireme_text_bytes* error);
 void trireme_text_template_free(trireme_text_template* compiled);  // may be NULL
 
 // Renders with `context`, a JSON object. `unix_seconds` is the time that the template's strftime_now tells.
-int trireme_text_template_render(const trireme_text_template* compiled, trireme_text_view context,
-                                 int64_t unix_seconds, trireme_text_bytes* out, trireme_text_bytes* error);
+int trireme_text_template_render(const trireme_text_template* compiled, trireme_text_view context, int64_t unix_seconds,
+                                 trireme_text_bytes* out, trireme_text_bytes* error);
 
 #ifdef __cplusplus
 }

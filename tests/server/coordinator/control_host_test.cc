@@ -1,8 +1,8 @@
 #include "server/coordinator/control_host.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <grpcpp/generic/generic_stub.h>
+#include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
@@ -20,8 +20,7 @@ namespace v1 = worker::v1;
 class Dialler {
  public:
   explicit Dialler(const std::string& address)
-      : stub_(v1::WorkerControlService::NewStub(
-            grpc::CreateChannel(address, grpc::InsecureChannelCredentials()))),
+      : stub_(v1::WorkerControlService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()))),
         stream_(stub_->Connect(&context_)) {}
   ~Dialler() {
     context_.TryCancel();

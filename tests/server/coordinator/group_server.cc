@@ -1,5 +1,5 @@
-// A server for tests that is nothing but a worker group. `group_server WORKER RANKS`: writes a line with the pids of its
-// workers to descriptor 3 once they run, and lives until it is killed.
+// A server for tests that is nothing but a worker group. `group_server WORKER RANKS`: writes a line with the pids of
+// its workers to descriptor 3 once they run, and lives until it is killed.
 #include <unistd.h>
 
 #include <algorithm>

@@ -64,8 +64,7 @@ TEST_F(GroupWatchTest, AFrozenRankIsNamedWithItsLastSteps) {
   watch_.OnHeartbeat(0, watch_.progress(0), At(7));
   watch_.OnHeartbeat(1, watch_.progress(1), At(7));
   EXPECT_EQ(Late(At(7)), "");
-  EXPECT_EQ(Late(At(7.1)),
-            "rank 2 (pid 12) sent no heartbeat for 5s; last step begun 17, finished 16");
+  EXPECT_EQ(Late(At(7.1)), "rank 2 (pid 12) sent no heartbeat for 5s; last step begun 17, finished 16");
 }
 
 TEST_F(GroupWatchTest, LoadingMayTakeAsLongAsItProgresses) {

@@ -18,9 +18,7 @@ class RuntimeDirectory {
     if (const char* before = getenv("XDG_RUNTIME_DIR")) before_ = before;
     value != nullptr ? setenv("XDG_RUNTIME_DIR", value, 1) : unsetenv("XDG_RUNTIME_DIR");
   }
-  ~RuntimeDirectory() {
-    before_ ? setenv("XDG_RUNTIME_DIR", before_->c_str(), 1) : unsetenv("XDG_RUNTIME_DIR");
-  }
+  ~RuntimeDirectory() { before_ ? setenv("XDG_RUNTIME_DIR", before_->c_str(), 1) : unsetenv("XDG_RUNTIME_DIR"); }
 
  private:
   std::optional<std::string> before_;

@@ -104,10 +104,8 @@ int Main(const LocalWorkerOptions& options) {
   const WorkerParts parts = {
       .make_communicator =
           [&](const v1::Configure& configure) { return MakeHostCommunicator(configure, options.communicator_fd); },
-      .load_executor =
-          [&](const v1::Configure& configure, Communicator& communicator, LoadProgress& progress) {
-            return Load(script, configure, communicator, progress);
-          }};
+      .load_executor = [&](const v1::Configure& configure, Communicator& communicator,
+                           LoadProgress& progress) { return Load(script, configure, communicator, progress); }};
   return script.Says("do", "build") ? RunLocalWorker(options, parts, "0.0.0+another") : RunLocalWorker(options, parts);
 }
 

@@ -19,7 +19,8 @@ TEST(StepMessages, CarryACommandWhole) {
                       .tokens = {1, 4000000000u, 7},
                       .sampling = {.temperature = 0.5F, .top_k = 40, .top_p = 0.25F, .seed = ~0ull, .logprobs = 0}},
                      {.slot = 2, .epoch = 10, .tokens = {8}, .sampling = {}}},
-      .items = {{.slot = 5, .num_tokens = 3, .new_blocks = {{11, 12}, {}}}, {.slot = 1, .num_tokens = 1, .new_blocks = {}}}};
+      .items = {{.slot = 5, .num_tokens = 3, .new_blocks = {{11, 12}, {}}},
+                {.slot = 1, .num_tokens = 1, .new_blocks = {}}}};
   const worker::v1::Step message = ToMessage(command);
   EXPECT_EQ(message.number(), 41u);
   EXPECT_THAT(message.released_slots(), ElementsAre(2, 5));

@@ -181,7 +181,8 @@ TEST_F(WorkerGroupTest, AKilledRankIsNamedWithinASecondAndTheGroupComesAgain) {
     const pid_t pid = PidOf(rank);
     const absl::Time killed = absl::Now();
     kill(pid, SIGKILL);
-    EXPECT_EQ(ExpectLoss(), "rank " + std::to_string(rank) + " (pid " + std::to_string(pid) + ") was killed by SIGKILL");
+    EXPECT_EQ(ExpectLoss(),
+              "rank " + std::to_string(rank) + " (pid " + std::to_string(pid) + ") was killed by SIGKILL");
     EXPECT_LT(absl::Now() - killed, absl::Seconds(1));
     const std::optional<GroupCapacity> up = listener_.NextUp();
     ASSERT_TRUE(up.has_value());
@@ -238,8 +239,8 @@ TEST_F(WorkerGroupTest, AFrozenRankIsNamedWithItsSteps) {
   absl::SleepFor(absl::Milliseconds(300));  // let the heartbeat tell of it
   const pid_t pid = PidOf(1);
   kill(pid, SIGSTOP);
-  EXPECT_EQ(ExpectLoss(), "rank 1 (pid " + std::to_string(pid) +
-                              ") sent no heartbeat for 1s; last step begun 1, finished 1");
+  EXPECT_EQ(ExpectLoss(),
+            "rank 1 (pid " + std::to_string(pid) + ") sent no heartbeat for 1s; last step begun 1, finished 1");
   ASSERT_TRUE(listener_.NextUp().has_value());
 }
 

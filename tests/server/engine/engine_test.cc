@@ -395,8 +395,8 @@ TEST_P(EngineTest, EndsWaitingRequestsThatASmallerGroupCannotHold) {
   fake.group.SetKvBlocks({2});
   fake.group.BringUp();
   ASSERT_TRUE(large->WaitForEnd());
-  EXPECT_EQ(large->status(), absl::ResourceExhaustedError(
-                                 "the prompt has 30 tokens; the restarted workers' KV cache can hold 8"));
+  EXPECT_EQ(large->status(),
+            absl::ResourceExhaustedError("the prompt has 30 tokens; the restarted workers' KV cache can hold 8"));
   fake.group.Resume();
   ASSERT_TRUE(recorders[4]->WaitForEnd());
 }
@@ -442,10 +442,10 @@ class Chain final : public RequestObserver, public std::enable_shared_from_this<
   void OnTokens(std::span<const GeneratedToken>) override {}
   void OnFinish(const Finish&) override {
     const bool is_last = left_ == 0;
-    EXPECT_EQ(engine_.Submit(MakeRequest("a", {1, 2}, 2),
-                             is_last ? std::static_pointer_cast<RequestObserver>(last_)
-                                     : std::make_shared<Chain>(&engine_, left_ - 1, last_)),
-              absl::OkStatus());
+    EXPECT_EQ(
+        engine_.Submit(MakeRequest("a", {1, 2}, 2), is_last ? std::static_pointer_cast<RequestObserver>(last_)
+                                                            : std::make_shared<Chain>(&engine_, left_ - 1, last_)),
+        absl::OkStatus());
   }
   void OnError(const absl::Status& status) override { ADD_FAILURE() << status; }
 

@@ -142,9 +142,8 @@ TEST(Metrics, CountWhatRunsAndWaits) {
   server.group().Pause();
   std::vector<std::thread> clients;
   for (int i = 0; i < 3; ++i) {
-    clients.emplace_back([&server] {
-      server.Generate(GenerateRequestFrom("token_ids { ids: 9 } stopping { max_tokens: 2 }"));
-    });
+    clients.emplace_back(
+        [&server] { server.Generate(GenerateRequestFrom("token_ids { ids: 9 } stopping { max_tokens: 2 }")); });
   }
   const absl::Time deadline = absl::Now() + absl::Seconds(10);
   double running = 0, waiting = 0;

@@ -63,15 +63,16 @@ TEST(GenerationConfig, GoesBeforeConfig) {
 }
 
 TEST(GenerationConfig, RefusesIdsThatAreNone) {
-  for (const char* text : {R"({"eos_token_id": -1})", R"({"eos_token_id": ["x"]})", R"({"eos_token_id": 4294967296})"}) {
+  for (const char* text :
+       {R"({"eos_token_id": -1})", R"({"eos_token_id": ["x"]})", R"({"eos_token_id": 4294967296})"}) {
     EXPECT_EQ(Config(text).EosTokenIds().status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
 }
 
 TEST(GenerationConfig, NamesSettingsThatAreNotServed) {
-  EXPECT_THAT(Config(R"({"repetition_penalty": 1.1, "min_p": 0.0, "num_beams": 1, "typical_p": null})")
-                  .UnservedSettings(),
-              ElementsAre("repetition_penalty: 1.1"));
+  EXPECT_THAT(
+      Config(R"({"repetition_penalty": 1.1, "min_p": 0.0, "num_beams": 1, "typical_p": null})").UnservedSettings(),
+      ElementsAre("repetition_penalty: 1.1"));
 }
 
 }  // namespace

@@ -117,7 +117,8 @@ TEST(GenerationOutput, ShowsSpecialTokensOnlyIfAskedTo) {
 }
 
 TEST(GenerationOutput, TellsLogprobsOncePerToken) {
-  const GeneratedToken token{.token_id = 64, .logprob = TokenLogprob{.logprob = -1.5f, .rank = 2, .top = {{65, -0.5f}, {64, -1.5f}}}};
+  const GeneratedToken token{.token_id = 64,
+                             .logprob = TokenLogprob{.logprob = -1.5f, .rank = 2, .top = {{65, -0.5f}, {64, -1.5f}}}};
   for (const bool is_stream : {true, false}) {
     GenerationOutput output(WithText(is_stream));
     output.Add({&token, 1});

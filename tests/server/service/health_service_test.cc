@@ -21,8 +21,8 @@ class HealthServiceTest : public ::testing::Test {
  protected:
   HealthServiceTest() {
     server_ = *RpcServer::Start({.listen = "127.0.0.1:0", .max_message_bytes = 1 << 20}, {&health_});
-    stub_ = Health::NewStub(grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
-                                                grpc::InsecureChannelCredentials()));
+    stub_ = Health::NewStub(
+        grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()), grpc::InsecureChannelCredentials()));
   }
 
   ~HealthServiceTest() override {

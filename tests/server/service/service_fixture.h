@@ -26,7 +26,7 @@ struct GenerateResult {
   std::string request_id;
   grpc::Status status;
 
-  std::string ChunkText() const;                   // of all chunks
+  std::string ChunkText() const;  // of all chunks
   std::vector<std::uint32_t> ChunkTokenIds() const;
   const v1::Completion& completion() const { return complete.value().completions(0); }
 };

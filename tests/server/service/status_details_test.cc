@@ -89,8 +89,7 @@ TEST(Violations, TellEachFieldInTextAndDetails) {
 TEST(Violations, FitIntoTrailersHoweverManyThereAre) {
   Violations violations;
   for (int i = 0; i < 1000; ++i) violations.Add(absl::StrCat("f", i, std::string(300, 'x')), std::string(5000, 'y'));
-  const grpc::Status status =
-      ToGrpcStatus(violations.ToStatus(absl::StatusCode::kInvalidArgument, "BAD"), kDelay);
+  const grpc::Status status = ToGrpcStatus(violations.ToStatus(absl::StatusCode::kInvalidArgument, "BAD"), kDelay);
   EXPECT_THAT(ViolatedFields(status), SizeIs(10));
   EXPECT_LT(status.error_message().size() + status.error_details().size() * 4 / 3, 8000u);
 }

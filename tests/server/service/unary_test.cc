@@ -60,8 +60,7 @@ TEST(Service, AnswersInvalidUtf8WithTheFieldsName) {
 TEST(Service, RefusesUnknownFieldsOfEveryMethod) {
   TestServer server;
   const std::string field_15 = "\x78\x01";
-  for (const char* method :
-       {"Abort", "Tokenize", "Detokenize", "GetModelInfo", "GetServerInfo", "GetLoads"}) {
+  for (const char* method : {"Abort", "Tokenize", "Detokenize", "GetModelInfo", "GetServerInfo", "GetLoads"}) {
     const grpc::Status status = CallRaw(server, method, field_15);
     EXPECT_EQ(ReasonOf(status), "UNKNOWN_FIELD") << method;
   }

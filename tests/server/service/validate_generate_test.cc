@@ -62,9 +62,7 @@ TEST(ValidateGenerate, TakesTokenIdsAsTheyAre) {
   EXPECT_TRUE(valid.skip_special_tokens);
 }
 
-TEST(ValidateGenerate, TokenizesText) {
-  EXPECT_THAT(Valid("text: ' '").request.prompt, ElementsAre(220));
-}
+TEST(ValidateGenerate, TokenizesText) { EXPECT_THAT(Valid("text: ' '").request.prompt, ElementsAre(220)); }
 
 TEST(ValidateGenerate, RendersChats) {
   const ValidatedGenerate valid = Valid("chat { messages { role: 'user' content: 'Hi there!' } }");
@@ -153,12 +151,11 @@ TEST(ValidateGenerate, RefusesWrongFields) {
 }
 
 TEST(ValidateGenerate, NamesEverythingThatIsWrongAtOnce) {
-  const grpc::Status status = Refusal(Parsed(
-      "token_ids { ids: [9, 999] } sampling { temperature: nan top_p: 2 } stopping { max_tokens: 0 } "
-      "output { logprobs: 100 }"));
-  EXPECT_THAT(ViolatedFields(status),
-              UnorderedElementsAre("token_ids.ids[1]", "sampling.temperature", "sampling.top_p",
-                                   "stopping.max_tokens", "output.logprobs"));
+  const grpc::Status status =
+      Refusal(Parsed("token_ids { ids: [9, 999] } sampling { temperature: nan top_p: 2 } stopping { max_tokens: 0 } "
+                     "output { logprobs: 100 }"));
+  EXPECT_THAT(ViolatedFields(status), UnorderedElementsAre("token_ids.ids[1]", "sampling.temperature", "sampling.top_p",
+                                                           "stopping.max_tokens", "output.logprobs"));
   EXPECT_EQ(ReasonOf(status), "INVALID_REQUEST");
 }
 
@@ -184,8 +181,8 @@ TEST(ValidateGenerate, RefusesTextThatIsTooLargeToLookAt) {
 TEST(ValidateGenerate, RefusesJsonThatNestsDeepWithoutEndingTheProcess) {
   v1::GenerateRequest request;
   request.mutable_chat()->add_messages()->set_role("user");
-  request.mutable_chat()->set_template_variables_json("{\"a\":" + std::string(400'000, '[') + std::string(400'000, ']') +
-                                                      "}");
+  request.mutable_chat()->set_template_variables_json("{\"a\":" + std::string(400'000, '[') +
+                                                      std::string(400'000, ']') + "}");
   EXPECT_THAT(Refusal(request).error_message(), HasSubstr("nests more than"));
 }
 

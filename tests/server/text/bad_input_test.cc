@@ -36,23 +36,19 @@ void ExpectNoPanic(const std::string& source) {
 TEST(BadTokenizerTest, RefusesEveryTruncation) {
   const std::string json = ReadFixture("hf/tokenizer_fallback/tokenizer.json");
   for (std::size_t size = 0; size < json.size(); size += 97) {
-    EXPECT_EQ(Tokenizer::FromJson(json.substr(0, size)).status().code(), absl::StatusCode::kInvalidArgument)
-        << size;
+    EXPECT_EQ(Tokenizer::FromJson(json.substr(0, size)).status().code(), absl::StatusCode::kInvalidArgument) << size;
   }
 }
 
 TEST(BadTokenizerTest, RefusesWrongTypesInEachPlace) {
   const auto good = nlohmann::json::parse(ReadFixture("hf/text_llama/tokenizer.json"));
-  for (const std::string pointer :
-       {"/model", "/model/vocab", "/model/merges", "/model/merges/0", "/added_tokens",
-        "/added_tokens/0/special", "/pre_tokenizer", "/decoder", "/normalizer"}) {
-    for (const nlohmann::json& wrong :
-         {nlohmann::json(7), nlohmann::json("text"), nlohmann::json::array({1, 2, 3})}) {
+  for (const std::string pointer : {"/model", "/model/vocab", "/model/merges", "/model/merges/0", "/added_tokens",
+                                    "/added_tokens/0/special", "/pre_tokenizer", "/decoder", "/normalizer"}) {
+    for (const nlohmann::json& wrong : {nlohmann::json(7), nlohmann::json("text"), nlohmann::json::array({1, 2, 3})}) {
       auto bad = good;
       bad[nlohmann::json::json_pointer(pointer)] = wrong;
       const absl::Status status = Tokenizer::FromJson(bad.dump()).status();
-      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument)
-          << pointer << " " << wrong << ": " << status;
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << pointer << " " << wrong << ": " << status;
     }
   }
 }
@@ -149,8 +145,7 @@ TEST(BadTextTest, EncodesLongRunsOfOneCharacter) {
 
 // The regular expression gives up after ten million attempts at one place.
 TEST(BadTextTest, ARunTooLongForTheRegularExpressionIsTheTextsFault) {
-  const absl::Status status =
-      FixtureTokenizer("text_llama")->EncodeIds(std::string(11'000'000, ' '), false).status();
+  const absl::Status status = FixtureTokenizer("text_llama")->EncodeIds(std::string(11'000'000, ' '), false).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("too long"));
 }

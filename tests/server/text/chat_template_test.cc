@@ -12,8 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-absl::StatusOr<std::string> Render(std::string_view source,
-                                   const OrderedJson& context = OrderedJson::object(),
+absl::StatusOr<std::string> Render(std::string_view source, const OrderedJson& context = OrderedJson::object(),
                                    absl::Time now = absl::UnixEpoch()) {
   auto compiled = ChatTemplate::Compile(source);
   if (!compiled.ok()) return compiled.status();
@@ -35,16 +34,14 @@ TEST(ChatTemplateTest, DoesNotEscapeHtml) {
 }
 
 TEST(ChatTemplateTest, ToJsonWritesAsJsonDumps) {
-  const OrderedJson x =
-      OrderedJson::parse(R"({"b":[1,2.0,1e20,1e-7,true,null],"a":{},"s":"\"\u0001\n\u007fé😀"})");
+  const OrderedJson x = OrderedJson::parse(R"({"b":[1,2.0,1e20,1e-7,true,null],"a":{},"s":"\"\u0001\n\u007fé😀"})");
   EXPECT_EQ(Text("{{ x | tojson }}", {{"x", x}}),
             R"({"b": [1, 2.0, 1e+20, 1e-07, true, null], "a": {}, "s": "\"\u0001\n)"
             "\x7F"
             R"(é😀"})");
   EXPECT_EQ(Text("{{ x | tojson(sort_keys=true, separators=(',', ':')) }}", {{"x", {{"b", 1}, {"a", 2}}}}),
             R"({"a":2,"b":1})");
-  EXPECT_EQ(Text("{{ x | tojson(indent=2) }}", {{"x", {{"b", {1, 2}}}}}),
-            "{\n  \"b\": [\n    1,\n    2\n  ]\n}");
+  EXPECT_EQ(Text("{{ x | tojson(indent=2) }}", {{"x", {{"b", {1, 2}}}}}), "{\n  \"b\": [\n    1,\n    2\n  ]\n}");
   EXPECT_EQ(Text("{{ x | tojson(ensure_ascii=true) }}", {{"x", "é😀"}}), R"("\u00e9\ud83d\ude00")");
 }
 
@@ -53,9 +50,8 @@ TEST(ChatTemplateTest, KeepsTheOrderOfKeys) {
 }
 
 TEST(ChatTemplateTest, HasPythonsMethods) {
-  EXPECT_EQ(
-      Text("{{ 'a,b'.split(',')[-1] }}{{ ' x '.strip() }}{{ 'abc'.removeprefix('a').removesuffix('c') }}"),
-      "bxb");
+  EXPECT_EQ(Text("{{ 'a,b'.split(',')[-1] }}{{ ' x '.strip() }}{{ 'abc'.removeprefix('a').removesuffix('c') }}"),
+            "bxb");
   EXPECT_EQ(Text("{% for k, v in x.items() %}{{ k }}={{ v }};{% endfor %}", {{"x", {{"a", 1}}}}), "a=1;");
   EXPECT_EQ(Text("{{ 'a\nb\n' | indent(2) }}|{{ 'a\n\nb' | indent(width=1, first=true, blank=true) }}"),
             "a\n  b\n| a\n \n b");
@@ -79,8 +75,7 @@ TEST(ChatTemplateTest, AnExceptionIsInvalidArgumentInTheTemplatesOwnWords) {
   const absl::Status status = Render("{{ raise_exception('Roles must alternate: ü') }}").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(), "Roles must alternate: ü");
-  const absl::Status in_macro =
-      Render("{% macro m() %}{{ raise_exception('deep') }}{% endmacro %}{{ m() }}").status();
+  const absl::Status in_macro = Render("{% macro m() %}{{ raise_exception('deep') }}{% endmacro %}{{ m() }}").status();
   EXPECT_EQ(in_macro.message(), "deep");
 }
 
@@ -91,8 +86,8 @@ TEST(ChatTemplateTest, ASyntaxErrorTellsTheLine) {
 }
 
 TEST(ChatTemplateTest, AnErrorWhileRenderingIsInvalidArgument) {
-  for (const std::string_view source : {"{{ 1 + none }}", "{{ x.y.z }}", "{{ nothing() }}",
-                                        "{{ 'a' | no_such_filter }}", "{% include 'other' %}"}) {
+  for (const std::string_view source :
+       {"{{ 1 + none }}", "{{ x.y.z }}", "{{ nothing() }}", "{{ 'a' | no_such_filter }}", "{% include 'other' %}"}) {
     EXPECT_EQ(Render(source).status().code(), absl::StatusCode::kInvalidArgument) << source;
   }
 }
@@ -110,8 +105,7 @@ TEST(ChatTemplateTest, RefusesAContextThatItCannotTake) {
 TEST(ChatTemplateTest, TakesAContextOfTheDeepestNestingAllowed) {
   OrderedJson deep = 1;
   for (int i = 0; i < 99; ++i) deep = OrderedJson::array({std::move(deep)});
-  EXPECT_EQ(Text("{{ a | tojson }}", {{"a", std::move(deep)}}),
-            std::string(99, '[') + "1" + std::string(99, ']'));
+  EXPECT_EQ(Text("{{ a | tojson }}", {{"a", std::move(deep)}}), std::string(99, '[') + "1" + std::string(99, ']'));
 }
 
 TEST(ChatContextTest, GivesWhatTransformersGives) {
@@ -119,8 +113,7 @@ TEST(ChatContextTest, GivesWhatTransformersGives) {
   chat.variables["enable_thinking"] = false;
   const auto context = ChatContext(chat, {{"bos_token", "<s>"}});
   ASSERT_TRUE(context.ok()) << context.status();
-  EXPECT_EQ(*context,
-            OrderedJson::parse(R"({"messages":[{"role":"user","content":"hi"}],"add_generation_prompt":false,
+  EXPECT_EQ(*context, OrderedJson::parse(R"({"messages":[{"role":"user","content":"hi"}],"add_generation_prompt":false,
       "tools":null,"documents":null,"bos_token":"<s>","enable_thinking":false})"));
 }
 

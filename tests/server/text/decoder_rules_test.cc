@@ -20,8 +20,7 @@ constexpr std::string_view kReplace = R"({"type":"Replace","pattern":{"String":"
 
 std::string Sequence(const std::vector<std::string_view>& parts) {
   std::string json = R"({"type":"Sequence","decoders":[)";
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    json += std::string(i == 0 ? "" : ",") + std::string(parts[i]);
+  for (std::size_t i = 0; i < parts.size(); ++i) json += std::string(i == 0 ? "" : ",") + std::string(parts[i]);
   return json + "]}";
 }
 
@@ -53,20 +52,18 @@ TEST(DecoderRulesTest, ByteFallbackGivesTheByteOfASpelling) {
 }
 
 TEST(DecoderRulesTest, StripIsARuleForTheWholeText) {
-  const DecoderRules rules = Parse(
-      Sequence({kReplace, R"({"type":"Fuse"})", R"({"type":"Strip","content":" ","start":1,"stop":0})"}));
+  const DecoderRules rules =
+      Parse(Sequence({kReplace, R"({"type":"Fuse"})", R"({"type":"Strip","content":" ","start":1,"stop":0})"}));
   EXPECT_EQ(rules.leading_strip().content, " ");
   EXPECT_EQ(rules.leading_strip().count, 1);
   EXPECT_EQ(rules.TokenBytes("<0x41>", false), "<0x41>") << "no ByteFallback in this sequence";
 }
 
 TEST(DecoderRulesTest, MetaspaceDropsItsMarksInTheFirstTokenOnly) {
-  const DecoderRules rules =
-      Parse(R"({"type":"Metaspace","replacement":"▁","prepend_scheme":"always","split":true})");
+  const DecoderRules rules = Parse(R"({"type":"Metaspace","replacement":"▁","prepend_scheme":"always","split":true})");
   EXPECT_EQ(rules.TokenBytes("▁a▁b", true), "ab");
   EXPECT_EQ(rules.TokenBytes("▁a▁b", false), " a b");
-  const DecoderRules never =
-      Parse(R"({"type":"Metaspace","replacement":"▁","prepend_scheme":"never","split":true})");
+  const DecoderRules never = Parse(R"({"type":"Metaspace","replacement":"▁","prepend_scheme":"never","split":true})");
   EXPECT_EQ(never.TokenBytes("▁a", true), " a");
 }
 

@@ -74,9 +74,8 @@ TEST_F(DemoModelTextTest, PromptsAndAnswersAreThoseOfTheGoldenCases) {
   ASSERT_EQ(golden_["cases"].size(), 5U);
   for (const auto& golden : golden_["cases"]) {
     const bool is_chat = golden["kind"] == "chat";
-    const auto prompt = is_chat
-                            ? model_.EncodeChat({.messages = golden["input"]})
-                            : absl::StatusOr<RenderedChat>(RenderedChat{.text = golden["input"], .ids = {}});
+    const auto prompt = is_chat ? model_.EncodeChat({.messages = golden["input"]})
+                                : absl::StatusOr<RenderedChat>(RenderedChat{.text = golden["input"], .ids = {}});
     ASSERT_TRUE(prompt.ok()) << prompt.status();
     EXPECT_EQ(prompt->text, golden["prompt_text"].get<std::string>());
     EXPECT_EQ(*model_.EncodeText(prompt->text, false), golden["prompt_ids"].get<Ids>());

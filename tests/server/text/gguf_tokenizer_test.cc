@@ -95,8 +95,7 @@ TEST(GgufTokenizerTest, ByteLevelVocabularyEncodesAsItsTokenizerJson) {
   const auto strings = ReadJsonFixture("hf/text_llama/tokenizer_golden.json")["strings"];
   for (const auto& entry : strings) {
     const std::string text = entry["text"];
-    // The fixture's normalizer composes characters; no GGUF says so. What it changes does not decode to
-    // itself.
+    // The fixture's normalizer composes characters; no GGUF says so. What it changes does not decode to itself.
     if (entry["decoded"] != text) continue;
     EXPECT_EQ(*gguf->EncodeIds(text, false), entry["ids"].get<Ids>()) << text;
     EXPECT_EQ(gguf->Decode(entry["ids"].get<Ids>(), true), entry["decoded_skip_special"].get<std::string>());
@@ -137,8 +136,7 @@ bool AddsBos(const GgufVocabulary& vocabulary) {
 TEST(GgufTokenizerTest, AddsABosByDefaultWhereLlamaCppDoes) {
   EXPECT_TRUE(AddsBos(SentencePieceGguf()));
   EXPECT_TRUE(AddsBos(AsciiGguf("llama-bpe", {})));
-  for (const std::string pre : {"qwen2", "gpt-2", "gpt-4o", "smollm"})
-    EXPECT_FALSE(AddsBos(AsciiGguf(pre, {}))) << pre;
+  for (const std::string pre : {"qwen2", "gpt-2", "gpt-4o", "smollm"}) EXPECT_FALSE(AddsBos(AsciiGguf(pre, {}))) << pre;
 }
 
 TEST(GgufTokenizerTest, AddsBosAndEosAsTheFileSays) {
@@ -186,36 +184,36 @@ void ExpectRefused(const GgufVocabulary& good, const std::vector<Refused>& cases
 }
 
 TEST(GgufTokenizerTest, RefusesAByteLevelVocabularyThatIsWrongAndNamesTheKey) {
-  ExpectRefused(ByteLevelGguf("qwen2"),
-                {
-                    {"tokenizer.ggml.model 'bert'", [](auto& v) { v.model = "bert"; }},
-                    {"tokenizer.ggml.model ''", [](auto& v) { v.model = ""; }},
-                    {"tokenizer.ggml.token_type: 511 entries for 512 tokens",
-                     [](auto& v) { v.token_types.pop_back(); }},
-                    {"tokenizer.ggml.token_type: token 3 has type 9", [](auto& v) { v.token_types[3] = 9; }},
-                    {"tokens 3 and 4 are both '$'", [](auto& v) { v.tokens[4] = "$"; }},
-                    {"tokenizer.ggml.tokens: token 3 is not UTF-8", [](auto& v) { v.tokens[3] = "\xFF"; }},
-                    {"tokenizer.ggml.merges[0] is 'ab'", [](auto& v) { v.merges[0] = "ab"; }},
-                    {"tokenizer.ggml.merges[1] is 'a b c'", [](auto& v) { v.merges[1] = "a b c"; }},
-                    {"tokenizer.ggml.merges[0] is ' b'", [](auto& v) { v.merges[0] = " b"; }},
-                    {"tokenizer.ggml.merges[0] is not UTF-8", [](auto& v) { v.merges[0] = "\xFF b"; }},
-                    {"out of vocabulary", [](auto& v) { v.merges[0] = "日 本"; }},
-                    {"tokenizer.ggml.bos_token_id: is absent",
-                     [](auto& v) {
-                       v.add_bos_token = true;
-                       v.bos_token_id.reset();
-                     }},
-                    {"tokenizer.ggml.bos_token_id: 512",
-                     [](auto& v) {
-                       v.add_bos_token = true;
-                       v.bos_token_id = 512;
-                     }},
-                    {"tokenizer.ggml.eos_token_id: is absent",
-                     [](auto& v) {
-                       v.add_eos_token = true;
-                       v.eos_token_id.reset();
-                     }},
-                });
+  ExpectRefused(
+      ByteLevelGguf("qwen2"),
+      {
+          {"tokenizer.ggml.model 'bert'", [](auto& v) { v.model = "bert"; }},
+          {"tokenizer.ggml.model ''", [](auto& v) { v.model = ""; }},
+          {"tokenizer.ggml.token_type: 511 entries for 512 tokens", [](auto& v) { v.token_types.pop_back(); }},
+          {"tokenizer.ggml.token_type: token 3 has type 9", [](auto& v) { v.token_types[3] = 9; }},
+          {"tokens 3 and 4 are both '$'", [](auto& v) { v.tokens[4] = "$"; }},
+          {"tokenizer.ggml.tokens: token 3 is not UTF-8", [](auto& v) { v.tokens[3] = "\xFF"; }},
+          {"tokenizer.ggml.merges[0] is 'ab'", [](auto& v) { v.merges[0] = "ab"; }},
+          {"tokenizer.ggml.merges[1] is 'a b c'", [](auto& v) { v.merges[1] = "a b c"; }},
+          {"tokenizer.ggml.merges[0] is ' b'", [](auto& v) { v.merges[0] = " b"; }},
+          {"tokenizer.ggml.merges[0] is not UTF-8", [](auto& v) { v.merges[0] = "\xFF b"; }},
+          {"out of vocabulary", [](auto& v) { v.merges[0] = "日 本"; }},
+          {"tokenizer.ggml.bos_token_id: is absent",
+           [](auto& v) {
+             v.add_bos_token = true;
+             v.bos_token_id.reset();
+           }},
+          {"tokenizer.ggml.bos_token_id: 512",
+           [](auto& v) {
+             v.add_bos_token = true;
+             v.bos_token_id = 512;
+           }},
+          {"tokenizer.ggml.eos_token_id: is absent",
+           [](auto& v) {
+             v.add_eos_token = true;
+             v.eos_token_id.reset();
+           }},
+      });
 }
 
 TEST(GgufTokenizerTest, RefusesASentencePieceVocabularyThatIsWrongAndNamesTheKey) {

@@ -22,8 +22,7 @@ std::shared_ptr<const TokenTable> Table(const std::vector<std::string>& tokens, 
     spellings += token;
     ends.push_back(static_cast<std::uint32_t>(spellings.size()));
   }
-  return std::make_shared<const TokenTable>(spellings, ends,
-                                            std::vector<TokenKind>(tokens.size(), TokenKind::kText),
+  return std::make_shared<const TokenTable>(spellings, ends, std::vector<TokenKind>(tokens.size(), TokenKind::kText),
                                             *DecoderRules::Parse(decoder));
 }
 
@@ -48,8 +47,7 @@ TEST(IncrementalDecoderTest, ASpecialTokenThatIsSkippedDoesNotCutACharacter) {
 }
 
 TEST(IncrementalDecoderTest, StripsOneLeadingSpaceOfTheWholeText) {
-  const auto table =
-      Table({"▁", "▁a"}, R"({"decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},
+  const auto table = Table({"▁", "▁a"}, R"({"decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},
       {"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":0}]})");
   IncrementalDecoder decoder(table, false);
   EXPECT_EQ(decoder.Push(0), "");

@@ -26,9 +26,7 @@ class LoadTextTest : public ::testing::Test {
   void Write(const std::string& name, const std::string& content) {
     std::ofstream(folder_ / name, std::ios::binary) << content;
   }
-  void WriteFallbackTokenizer() {
-    Write("tokenizer.json", ReadFixture("hf/tokenizer_fallback/tokenizer.json"));
-  }
+  void WriteFallbackTokenizer() { Write("tokenizer.json", ReadFixture("hf/tokenizer_fallback/tokenizer.json")); }
   absl::StatusOr<TextModel> Load() { return LoadTextFromFolder(folder_.string()); }
 
   void ExpectRefused(absl::StatusCode code, const std::string& file) {
@@ -66,8 +64,7 @@ TEST_F(LoadTextTest, TokenizerJsonSaysWhatIsAddedUnlessTheConfigDoes) {
   EXPECT_EQ(first_id(), 1U);
   Write("tokenizer_config.json", R"({"bos_token":"<s>","add_bos_token":false})");
   EXPECT_NE(first_id(), 1U);
-  Write("tokenizer_config.json",
-        R"({"bos_token":"<s>","eos_token":"</s>","add_bos_token":true,"add_eos_token":true})");
+  Write("tokenizer_config.json", R"({"bos_token":"<s>","eos_token":"</s>","add_bos_token":true,"add_eos_token":true})");
   const Ids ids = *Load()->EncodeText("a", true);
   EXPECT_EQ(ids.front(), 1U);
   EXPECT_EQ(ids.back(), 2U);
@@ -78,9 +75,8 @@ TEST_F(LoadTextTest, FindsTheTemplateInItsPlacesInOrder) {
   const auto text = [&] { return Load()->EncodeChat({})->text; };
   Write("tokenizer_config.json", R"({"chat_template":"inline"})");
   EXPECT_EQ(text(), "inline");
-  Write(
-      "tokenizer_config.json",
-      R"({"chat_template":[{"name":"tool_use","template":"tools"},{"name":"default","template":"named"}]})");
+  Write("tokenizer_config.json",
+        R"({"chat_template":[{"name":"tool_use","template":"tools"},{"name":"default","template":"named"}]})");
   EXPECT_EQ(text(), "named");
   Write("chat_template.jinja", "own file");
   EXPECT_EQ(text(), "own file");
@@ -96,10 +92,9 @@ TEST_F(LoadTextTest, AMalformedFileIsNamed) {
   Write("tokenizer.json", R"({"version":"1.0","model":)");
   ExpectRefused(absl::StatusCode::kInvalidArgument, "tokenizer.json");
   WriteFallbackTokenizer();
-  for (const std::string config :
-       {"", "[]", "{", R"({"bos_token":7})", R"({"bos_token":{"content":[]}})", R"({"add_bos_token":"yes"})",
-        R"({"chat_template":7})", R"({"chat_template":["x"]})", R"({"chat_template":[{"name":"default"}]})",
-        R"({"chat_template":"{% if %}"})"}) {
+  for (const std::string config : {"", "[]", "{", R"({"bos_token":7})", R"({"bos_token":{"content":[]}})",
+                                   R"({"add_bos_token":"yes"})", R"({"chat_template":7})", R"({"chat_template":["x"]})",
+                                   R"({"chat_template":[{"name":"default"}]})", R"({"chat_template":"{% if %}"})"}) {
     Write("tokenizer_config.json", config);
     ExpectRefused(absl::StatusCode::kInvalidArgument, "tokenizer_config.json");
   }

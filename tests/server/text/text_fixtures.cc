@@ -89,8 +89,7 @@ GgufVocabulary SentencePieceGguf() {
   vocabulary.token_types[0] = kGgufUnknown;
   std::map<std::string, float> score_of;  // of the pieces that merges make: the earlier, the higher
   for (const json& merge : tokenizer["model"]["merges"]) {
-    score_of.emplace(merge[0].get<std::string>() + merge[1].get<std::string>(),
-                     -static_cast<float>(score_of.size()));
+    score_of.emplace(merge[0].get<std::string>() + merge[1].get<std::string>(), -static_cast<float>(score_of.size()));
   }
   for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     const std::string& token = vocabulary.tokens[id];

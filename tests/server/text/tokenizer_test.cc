@@ -139,8 +139,7 @@ TEST(TokenizerTest, RefusesTextThatIsNotUtf8) {
 
 TEST(TokenizerTest, IgnoresTruncationAndPaddingOfTheFile) {
   auto json = nlohmann::json::parse(ReadFixture("hf/text_llama/tokenizer.json"));
-  json["truncation"] = {
-      {"direction", "Right"}, {"max_length", 2}, {"strategy", "LongestFirst"}, {"stride", 0}};
+  json["truncation"] = {{"direction", "Right"}, {"max_length", 2}, {"strategy", "LongestFirst"}, {"stride", 0}};
   json["padding"] = {{"strategy", {{"Fixed", 16}}},
                      {"direction", "Right"},
                      {"pad_to_multiple_of", nullptr},

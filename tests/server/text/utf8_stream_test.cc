@@ -95,9 +95,8 @@ TEST(Utf8StreamTest, ReplacesWhatIsLeftAtTheEndAndIsThenAsNew) {
 }
 
 TEST(Utf8StreamTest, ReplacesAsTheTableSaysForAllSequencesOfFourCriticalBytes) {
-  constexpr std::array<int, 22> kCritical = {0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0,
-                                             0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xED,
-                                             0xEF, 0xF0, 0xF3, 0xF4, 0xF5, 0xFF};
+  constexpr std::array<int, 22> kCritical = {0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1,
+                                             0xC2, 0xDF, 0xE0, 0xE1, 0xED, 0xEF, 0xF0, 0xF3, 0xF4, 0xF5, 0xFF};
   for (const int a : kCritical) {
     for (const int b : kCritical) {
       for (const int c : kCritical) {
@@ -115,8 +114,7 @@ TEST(Utf8StreamTest, DoesNotDependOnHowRandomBytesAreCut) {
   std::mt19937 random(1);
   for (int round = 0; round < 2000; ++round) {
     std::string bytes(random() % 40, '\0');
-    for (char& byte : bytes)
-      byte = static_cast<char>(random() % 3 == 0 ? random() % 128 : 128 + random() % 128);
+    for (char& byte : bytes) byte = static_cast<char>(random() % 3 == 0 ? random() % 128 : 128 + random() % 128);
     const std::string expected = ReplaceByTable(bytes);
     ASSERT_EQ(AtOnce(bytes), expected);
     ASSERT_EQ(ByteByByte(bytes), expected);

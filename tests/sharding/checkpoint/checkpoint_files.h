@@ -16,9 +16,7 @@
 
 namespace trireme::sharding {
 
-inline std::filesystem::path Fixture(std::string_view path) {
-  return std::filesystem::path(TRIREME_FIXTURES) / path;
-}
+inline std::filesystem::path Fixture(std::string_view path) { return std::filesystem::path(TRIREME_FIXTURES) / path; }
 
 inline std::string ReadFile(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);

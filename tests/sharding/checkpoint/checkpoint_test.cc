@@ -21,8 +21,7 @@ std::unique_ptr<Checkpoint> OpenFixture(std::string_view path) {
   return opened.ok() ? *std::move(opened) : nullptr;
 }
 
-std::vector<float> ReadFloats(const Checkpoint& checkpoint, const std::string& name,
-                              std::vector<Intervals> slices) {
+std::vector<float> ReadFloats(const Checkpoint& checkpoint, const std::string& name, std::vector<Intervals> slices) {
   std::size_t size = 1;
   for (const Intervals& intervals : slices) size *= static_cast<std::size_t>(TotalSize(intervals));
   // One more, to see that nothing is written behind the end.
@@ -121,8 +120,8 @@ TEST(Checkpoint, OpeningReadsHeadersOnly) {
   const std::string file = ReadFile(Fixture("hf/llama/model.safetensors"));
   std::uint64_t header = 0;
   std::memcpy(&header, file.data(), 8);
-  const auto json_bytes = ReadFile(Fixture("hf/llama/config.json")).size() +
-                          ReadFile(Fixture("hf/llama/generation_config.json")).size();
+  const auto json_bytes =
+      ReadFile(Fixture("hf/llama/config.json")).size() + ReadFile(Fixture("hf/llama/generation_config.json")).size();
   EXPECT_EQ(folder->header_bytes_read(), static_cast<std::int64_t>(8 + header + json_bytes));
   EXPECT_EQ(folder->tensor_bytes_read(), 0);
 }
@@ -192,11 +191,9 @@ TEST(Checkpoint, RefusesWhatItCannotRead) {
   float out[2];
   EXPECT_THAT(std::string(checkpoint->ReadWhole("ids", DType::kF32, out).message()),
               HasSubstr("\"ids\" has dtype I64, which cannot be read as floats"));
-  EXPECT_THAT(std::string(checkpoint->ReadWhole("x", DType::kF32, out).message()),
-              HasSubstr("no tensor \"x\""));
+  EXPECT_THAT(std::string(checkpoint->ReadWhole("x", DType::kF32, out).message()), HasSubstr("no tensor \"x\""));
   const std::vector<Intervals> too_far = {{{0, 3}}};
-  EXPECT_THAT(std::string(checkpoint->Read("ids", too_far, DType::kF32, out).message()),
-              HasSubstr("interval [0, 3)"));
+  EXPECT_THAT(std::string(checkpoint->Read("ids", too_far, DType::kF32, out).message()), HasSubstr("interval [0, 3)"));
 }
 
 TEST(Checkpoint, FileThatShrinksIsAnError) {
@@ -224,8 +221,7 @@ TEST(Checkpoint, GgufTokenizerAndIdsThatStop) {
   EXPECT_EQ(tokenizer->add_eos, std::nullopt);
   EXPECT_EQ(tokenizer->chat_template, "{{ messages[0].content }}");
   // 6 is <|endoftext|>, a control token; 7 reads <|eot_id|> but is ordinary text in this vocabulary.
-  EXPECT_EQ(gguf->generation_config(),
-            nlohmann::json::parse(R"({"eos_token_id": [2, 6], "bos_token_id": 1})"));
+  EXPECT_EQ(gguf->generation_config(), nlohmann::json::parse(R"({"eos_token_id": [2, 6], "bos_token_id": 1})"));
 }
 
 TEST(Checkpoint, FolderHasNoGgufTokenizer) {

@@ -18,8 +18,7 @@ constexpr std::int64_t kDataOffset = 1'785'664;
 std::filesystem::path DemoModel() {
   if (const char* path = std::getenv("TRIREME_DEMO_MODEL")) return path;
   const char* home = std::getenv("HOME");
-  return std::filesystem::path(home == nullptr ? "" : home) /
-         ".cache/trireme/models/SmolLM2-135M-Instruct.Q4_1.gguf";
+  return std::filesystem::path(home == nullptr ? "" : home) / ".cache/trireme/models/SmolLM2-135M-Instruct.Q4_1.gguf";
 }
 
 class DemoModelTest : public testing::Test {
@@ -61,8 +60,7 @@ TEST_F(DemoModelTest, ConfigIsThatOfHuggingFace) {
     "rope_theta": 100000.0, "rope_scaling": null, "attention_bias": false, "mlp_bias": false,
     "tie_word_embeddings": true, "bos_token_id": 1, "eos_token_id": 2})"));
   // <|im_end|>, and <|endoftext|> as in llama.cpp.
-  EXPECT_EQ(checkpoint_->generation_config(),
-            nlohmann::json::parse(R"({"eos_token_id": [0, 2], "bos_token_id": 1})"));
+  EXPECT_EQ(checkpoint_->generation_config(), nlohmann::json::parse(R"({"eos_token_id": [0, 2], "bos_token_id": 1})"));
   EXPECT_EQ(checkpoint_->gguf_tokenizer()->tokens.size(), 49152u);
 }
 
@@ -73,8 +71,7 @@ TEST_F(DemoModelTest, ElementsEqualTheReference) {
   for (const auto& sample : samples) {
     std::vector<Intervals> element;
     for (const std::int64_t index : sample.at("at")) element.push_back({{index, index + 1}});
-    EXPECT_EQ(ReadFloats(sample.at("name"), element), std::vector<float>{sample.at("value").get<float>()})
-        << sample;
+    EXPECT_EQ(ReadFloats(sample.at("name"), element), std::vector<float>{sample.at("value").get<float>()}) << sample;
   }
 }
 
@@ -83,8 +80,7 @@ TEST_F(DemoModelTest, AThirdOfEachMatrixCostsAThirdOfItsBytes) {
   for (const auto& [name, tensor] : checkpoint_->tensors()) {
     if (tensor.shape.size() != 2) continue;
     std::vector<Intervals> slices = WholeTensor(tensor.shape);
-    const bool by_columns =
-        name.find("o_proj") != std::string::npos || name.find("down_proj") != std::string::npos;
+    const bool by_columns = name.find("o_proj") != std::string::npos || name.find("down_proj") != std::string::npos;
     Intervals& cut = slices[by_columns ? 1 : 0];
     cut = {{cut[0].end / 3, 2 * cut[0].end / 3}};
     ReadFloats(name, slices);

@@ -26,8 +26,7 @@ std::vector<std::uint32_t> Bits(const std::vector<float>& values) {
   return bits;
 }
 
-// tests/fixtures/gguf/make.py fills blocks with random bytes and lets gguf.quants.dequantize say what they
-// are.
+// tests/fixtures/gguf/make.py fills blocks with random bytes and lets gguf.quants.dequantize say what they are.
 TEST(Dequantize, EveryTypeIsBitEqualWithTheReference) {
   const auto quantized = *FileBytes::Open(Fixture("gguf/blocks.gguf"));
   const auto expected = *FileBytes::Open(Fixture("gguf/blocks.safetensors"));

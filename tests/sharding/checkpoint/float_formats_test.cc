@@ -21,8 +21,7 @@ float SlowFloat16(std::uint16_t bits) {
   return sign * std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
 }
 
-// The nearest value of a format whose values `value_of` gives ascending for bits 0..`infinity`; ties to even
-// bits.
+// The nearest value of a format whose values `value_of` gives ascending for bits 0..`infinity`; ties to even bits.
 template <typename ValueOf>
 std::uint16_t SlowNearest(float value, std::uint16_t infinity, float above_largest, ValueOf value_of) {
   const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
@@ -41,16 +40,15 @@ std::uint16_t SlowNearest(float value, std::uint16_t infinity, float above_large
 }
 
 std::vector<float> InterestingFloats() {
-  std::vector<float> values = {
-      0.0f,    -0.0f,    1.0f,          65504.0f,      65519.9f,       65520.0f,      65536.0f,      1e30f,
-      3.4e38f, INFINITY, 5.9604645e-8f, 2.9802322e-8f, 2.98023242e-8f, 6.1035156e-5f, 6.0975552e-5f, 1e-45f};
+  std::vector<float> values = {0.0f,           -0.0f,         1.0f,          65504.0f, 65519.9f,      65520.0f,
+                               65536.0f,       1e30f,         3.4e38f,       INFINITY, 5.9604645e-8f, 2.9802322e-8f,
+                               2.98023242e-8f, 6.1035156e-5f, 6.0975552e-5f, 1e-45f};
   std::mt19937 random(1);
   for (int i = 0; i < 200000; ++i) {
     const float value = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
     if (!std::isnan(value)) values.push_back(value);
     // Within the range of halves, and exactly between two of them.
-    values.push_back(
-        std::ldexp(static_cast<float>(random() % 4096) + 0.5f, static_cast<int>(random() % 40) - 34));
+    values.push_back(std::ldexp(static_cast<float>(random() % 4096) + 0.5f, static_cast<int>(random() % 40) - 34));
   }
   for (std::size_t i = values.size(); i-- > 0;) values.push_back(-values[i]);
   return values;
@@ -63,8 +61,7 @@ TEST(Float16, EveryValueIsExact) {
     if (std::isnan(expected)) {
       EXPECT_TRUE(std::isnan(Float16ToFloat(half))) << bits;
     } else {
-      EXPECT_EQ(std::bit_cast<std::uint32_t>(Float16ToFloat(half)), std::bit_cast<std::uint32_t>(expected))
-          << bits;
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(Float16ToFloat(half)), std::bit_cast<std::uint32_t>(expected)) << bits;
     }
   }
 }

@@ -18,8 +18,7 @@ constexpr int kMutationsPerSeed = 4000;
 
 std::vector<std::string> Corpus() {
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(TRIREME_FUZZ_CORPUS))
-    paths.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(TRIREME_FUZZ_CORPUS)) paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   std::vector<std::string> seeds;
   for (const auto& path : paths) seeds.push_back(ReadFile(path));

@@ -15,8 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace trireme::sharding {
 
-// What a parser let through must lie within the file and be readable: reads all of the tensor, and its last
-// element.
+// What a parser let through must lie within the file and be readable: reads all of the tensor, and its last element.
 inline void ExerciseTensor(const ByteSource& file, const TensorInfo& tensor) {
   CHECK_GE(tensor.byte_offset, 0);
   CHECK_GE(tensor.byte_size, 0);

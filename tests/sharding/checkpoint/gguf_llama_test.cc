@@ -63,10 +63,9 @@ TEST(LlamaTensorName, TranslatesEveryName) {
 TEST(LlamaTensorName, RefusesUnknownNames) {
   for (const char* name :
        {"", "output", "blk.0.attn_q", "blk.x.attn_q.weight", "blk.-1.attn_q.weight", "blk.00.attn_q.weight",
-        "blk.+1.attn_q.weight", "blk.99999999999.attn_q.weight", "blk.0.ffn_gate_inp.weight",
-        "blk.attn_q.weight", "blk..attn_q.weight", "token_embd.scale"}) {
-    EXPECT_THAT(std::string(LlamaTensorName(name).status().message()),
-                HasSubstr("is not known in architecture llama"))
+        "blk.+1.attn_q.weight", "blk.99999999999.attn_q.weight", "blk.0.ffn_gate_inp.weight", "blk.attn_q.weight",
+        "blk..attn_q.weight", "token_embd.scale"}) {
+    EXPECT_THAT(std::string(LlamaTensorName(name).status().message()), HasSubstr("is not known in architecture llama"))
         << name;
   }
 }
@@ -93,9 +92,8 @@ TEST(LlamaConfig, TensorsTellBiasesAndHead) {
 }
 
 TEST(LlamaConfig, VocabularyComesFromTokensWithoutAKey) {
-  const auto config =
-      LlamaConfig(Header({{"llama.vocab_size", {}},
-                          {"tokenizer.ggml.tokens", GgufValue(std::vector<std::string>{"a", "b", "c"})}}));
+  const auto config = LlamaConfig(Header(
+      {{"llama.vocab_size", {}}, {"tokenizer.ggml.tokens", GgufValue(std::vector<std::string>{"a", "b", "c"})}}));
   EXPECT_EQ(config->at("vocab_size"), 3);
 }
 
@@ -104,16 +102,14 @@ TEST(LlamaConfig, RopeScaling) {
     return LlamaConfig(Header(std::move(change)))->at("rope_scaling");
   };
   EXPECT_EQ(scaling({{"llama.rope.scaling.type", GgufValue("none")}}), nullptr);
-  EXPECT_EQ(scaling({{"llama.rope.scaling.type", GgufValue("linear")},
-                     {"llama.rope.scaling.factor", GgufValue(2.5f)}}),
+  EXPECT_EQ(scaling({{"llama.rope.scaling.type", GgufValue("linear")}, {"llama.rope.scaling.factor", GgufValue(2.5f)}}),
             nlohmann::json::parse(R"({"rope_type": "linear", "factor": 2.5})"));
   EXPECT_EQ(scaling({{"llama.rope.scale_linear", GgufValue(4.0f)}}),
             nlohmann::json::parse(R"({"rope_type": "linear", "factor": 4.0})"));
   EXPECT_EQ(scaling({{"llama.rope.scaling.type", GgufValue("yarn")},
                      {"llama.rope.scaling.factor", GgufValue(4.0f)},
                      {"llama.rope.scaling.original_context_length", GgufValue(std::uint32_t{128})}}),
-            nlohmann::json::parse(
-                R"({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128})"));
+            nlohmann::json::parse(R"({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128})"));
 }
 
 TEST(LlamaConfig, RefusesByName) {
@@ -136,15 +132,13 @@ TEST(LlamaConfig, RefusesByName) {
   EXPECT_THAT(Refusal({{"llama.attention.layer_norm_rms_epsilon", GgufValue(NAN)}}),
               HasSubstr("expected a positive number"));
   EXPECT_THAT(Refusal({{"llama.rope.freq_base", GgufValue(-1.0f)}}), HasSubstr("llama.rope.freq_base is -1"));
-  EXPECT_THAT(Refusal({{"llama.expert_count", GgufValue(std::uint32_t{8})}}),
-              HasSubstr("mixtures of experts"));
-  EXPECT_THAT(Refusal({{"llama.logit_scale", GgufValue(2.0f)}}),
-              HasSubstr("\"llama.logit_scale\" is not known"));
+  EXPECT_THAT(Refusal({{"llama.expert_count", GgufValue(std::uint32_t{8})}}), HasSubstr("mixtures of experts"));
+  EXPECT_THAT(Refusal({{"llama.logit_scale", GgufValue(2.0f)}}), HasSubstr("\"llama.logit_scale\" is not known"));
   EXPECT_THAT(Refusal({{"llama.rope.scaling.type", GgufValue("longrope")}}),
               HasSubstr("\"longrope\"; supported: none"));
-  EXPECT_THAT(Refusal({{"llama.rope.scaling.type", GgufValue("yarn")},
-                       {"llama.rope.scaling.attn_factor", GgufValue(2.0f)}}),
-              HasSubstr("attn_factor is 2, only 1"));
+  EXPECT_THAT(
+      Refusal({{"llama.rope.scaling.type", GgufValue("yarn")}, {"llama.rope.scaling.attn_factor", GgufValue(2.0f)}}),
+      HasSubstr("attn_factor is 2, only 1"));
 }
 
 TEST(LlamaTensors, MarksQueriesAndKeysOnly) {

@@ -81,17 +81,8 @@ TEST(ParseGguf, ReadsEveryTypeOfValue) {
       .Add(std::uint64_t{2})
       .Add(std::int32_t{-1})
       .Add(std::int32_t{7});
-  pairs.String("strings")
-      .Add(std::uint32_t{9})
-      .Add(std::uint32_t{8})
-      .Add(std::uint64_t{2})
-      .String("a")
-      .String("");
-  pairs.String("bools")
-      .Add(std::uint32_t{9})
-      .Add(std::uint32_t{7})
-      .Add(std::uint64_t{2})
-      .Raw(std::string("\1\0", 2));
+  pairs.String("strings").Add(std::uint32_t{9}).Add(std::uint32_t{8}).Add(std::uint64_t{2}).String("a").String("");
+  pairs.String("bools").Add(std::uint32_t{9}).Add(std::uint32_t{7}).Add(std::uint64_t{2}).Raw(std::string("\1\0", 2));
   pairs.String("none").Add(std::uint32_t{9}).Add(std::uint32_t{6}).Add(std::uint64_t{0});
   const auto header = Parse(SmallFile{.num_pairs = 15, .pairs = pairs.bytes()}.Bytes());
   ASSERT_TRUE(header.ok()) << header.status();
@@ -133,13 +124,8 @@ TEST(ParseGguf, AcceptsVersion2ScalarsAndNoTensors) {
   EXPECT_TRUE(Parse(SmallFile{.version = 2}.Bytes()).ok());
   EXPECT_TRUE(Parse(SmallFile{.dimensions = {}, .type = 0, .data_bytes = 4}.Bytes()).ok());
   EXPECT_TRUE(Parse(SmallFile{.dimensions = {0, 3}, .type = 0, .data_bytes = 0}.Bytes()).ok());
-  EXPECT_TRUE(Parse(BytesBuilder()
-                        .Raw("GGUF")
-                        .Add(std::uint32_t{3})
-                        .Add(std::uint64_t{0})
-                        .Add(std::uint64_t{0})
-                        .bytes())
-                  .ok());
+  EXPECT_TRUE(
+      Parse(BytesBuilder().Raw("GGUF").Add(std::uint32_t{3}).Add(std::uint64_t{0}).Add(std::uint64_t{0}).bytes()).ok());
 }
 
 TEST(ParseGguf, UsesTheAlignmentOfTheFile) {
@@ -182,8 +168,7 @@ TEST(ParseGguf, RefusesMalformedFilesByName) {
       {{.num_pairs = huge}, "the number of metadata keys is 18446744073709551615"},
       {{.num_pairs = 1000}, "the number of metadata keys is 1000"},
       {{.pairs = PairOf("", 4, U32(1))}, "metadata key 0 is empty"},
-      {{.num_pairs = 2, .pairs = PairOf("a", 4, U32(1)) + PairOf("a", 4, U32(1))},
-       "metadata key \"a\" comes twice"},
+      {{.num_pairs = 2, .pairs = PairOf("a", 4, U32(1)) + PairOf("a", 4, U32(1))}, "metadata key \"a\" comes twice"},
       {{.pairs = U64(huge) + "abcdefgh"}, "a metadata key is 18446744073709551615"},
       {{.pairs = PairOf("a", 8, U64(1000))}, "a metadata string is 1000"},
       {{.pairs = PairOf("a", 13, U32(1))}, "metadata key \"a\": type 13 is not known"},
@@ -193,10 +178,8 @@ TEST(ParseGguf, RefusesMalformedFilesByName) {
        "a metadata array's count is 2305843009213693952"},
       {{.pairs = PairOf("a", 9, U32(0) + U64(huge))}, "a metadata array's count"},
       {{.pairs = PairOf("general.alignment", 4, U32(0))}, "general.alignment is 0, expected a power of two"},
-      {{.pairs = PairOf("general.alignment", 4, U32(48))},
-       "general.alignment is 48, expected a power of two"},
-      {{.pairs = PairOf("general.alignment", 10, U64(32))},
-       "\"general.alignment\" has type u64, expected u32"},
+      {{.pairs = PairOf("general.alignment", 4, U32(48))}, "general.alignment is 48, expected a power of two"},
+      {{.pairs = PairOf("general.alignment", 10, U64(32))}, "\"general.alignment\" has type u64, expected u32"},
       {{.name = ""}, "tensor name \"\" has 0 bytes"},
       {{.name = std::string(64, 'x')}, "has 64 bytes, expected 1 to 63"},
       {{.dimensions = {1, 1, 1, 1, 1}, .type = 0}, "has 5 dimensions, at most 4"},
@@ -209,12 +192,8 @@ TEST(ParseGguf, RefusesMalformedFilesByName) {
       {{.offset = huge}, "tensor \"w\" has offset -1, expected 0"},
       {{.data_bytes = 67}, "tensor \"w\" needs 68 bytes, only 67 are left: the file is cut short"},
       {{.num_tensors = 2,
-        .more_infos = BytesBuilder()
-                          .String("w")
-                          .Add(std::uint32_t{0})
-                          .Add(std::uint32_t{0})
-                          .Add(std::uint64_t{96})
-                          .bytes()},
+        .more_infos =
+            BytesBuilder().String("w").Add(std::uint32_t{0}).Add(std::uint32_t{0}).Add(std::uint64_t{96}).bytes()},
        "tensor \"w\" comes twice"},
   };
   for (const auto& refused : cases) {
@@ -233,8 +212,7 @@ TEST(ParseGguf, RefusesWhatIsNotSupportedByName) {
       {{.type = 39}, "MXFP4 (39)"},
       {{.type = 4000}, "unknown (4000)"},
       {{.num_pairs = 2,
-        .pairs =
-            PairOf("split.no", 2, std::string("\1\0", 2)) + PairOf("split.count", 2, std::string("\3\0", 2))},
+        .pairs = PairOf("split.no", 2, std::string("\1\0", 2)) + PairOf("split.count", 2, std::string("\3\0", 2))},
        "part 2 of 3 of a split GGUF"},
   };
   for (const auto& refused : cases) {
@@ -247,8 +225,8 @@ TEST(ParseGguf, RefusesWhatIsNotSupportedByName) {
 TEST(ParseGguf, EveryTruncationOfAFixtureIsRefused) {
   const std::string file = ReadFile(Fixture("gguf/mixed.gguf"));
   ASSERT_TRUE(Parse(file).ok());
-  const auto end = static_cast<std::size_t>(Parse(file)->tensors.back().byte_offset +
-                                            Parse(file)->tensors.back().byte_size);
+  const auto end =
+      static_cast<std::size_t>(Parse(file)->tensors.back().byte_offset + Parse(file)->tensors.back().byte_size);
   for (std::size_t size = 0; size < end; size += size < 4000 ? 1 : 997) {
     EXPECT_FALSE(Parse(file.substr(0, size)).ok()) << size;
   }

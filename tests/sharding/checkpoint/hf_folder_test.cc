@@ -19,8 +19,8 @@ using testing::HasSubstr;
 std::string Shard(const std::vector<std::string>& names) {
   std::string json = "{";
   for (std::size_t i = 0; i < names.size(); ++i) {
-    json += (i == 0 ? "\"" : ",\"") + names[i] + R"(":{"dtype":"U8","shape":[1],"data_offsets":[)" +
-            std::to_string(i) + "," + std::to_string(i + 1) + "]}";
+    json += (i == 0 ? "\"" : ",\"") + names[i] + R"(":{"dtype":"U8","shape":[1],"data_offsets":[)" + std::to_string(i) +
+            "," + std::to_string(i + 1) + "]}";
   }
   return Safetensors(json + "}", names.size());
 }
@@ -73,8 +73,8 @@ TEST_F(HfFolderTest, IndexAndShardsMustAgree) {
   WriteIndex(R"("a":"one.safetensors","b":"one.safetensors","c":"two.safetensors","d":"two.safetensors")");
   EXPECT_THAT(Refusal(), HasSubstr("says that tensor \"d\" lies in \"two.safetensors\", it does not"));
   WriteIndex(R"("a":"one.safetensors","b":"two.safetensors","c":"two.safetensors")");
-  EXPECT_THAT(Refusal(), AllOf(HasSubstr("tensor \"b\" lies in \"two.safetensors\", it lies in"),
-                               HasSubstr("one.safetensors")));
+  EXPECT_THAT(Refusal(),
+              AllOf(HasSubstr("tensor \"b\" lies in \"two.safetensors\", it lies in"), HasSubstr("one.safetensors")));
   WriteIndex(R"("a":"one.safetensors","c":"two.safetensors")");
   EXPECT_THAT(Refusal(), AllOf(HasSubstr("tensor \"b\" of"), HasSubstr("is not listed")));
 }
@@ -86,16 +86,15 @@ TEST_F(HfFolderTest, TensorInTwoShardsIsRefused) {
 }
 
 TEST_F(HfFolderTest, IndexMustNotLeaveTheFolder) {
-  for (const char* file : {"\"../one.safetensors\"", "\"/etc/passwd\"", "\"sub/one.safetensors\"", "\"..\"",
-                           "\".\"", "\"\"", "\"a\\u0000b\"", "3", "null"}) {
+  for (const char* file : {"\"../one.safetensors\"", "\"/etc/passwd\"", "\"sub/one.safetensors\"", "\"..\"", "\".\"",
+                           "\"\"", "\"a\\u0000b\"", "3", "null"}) {
     WriteIndex(R"("a":)" + std::string(file));
     EXPECT_THAT(Refusal(), HasSubstr("expected the name of a file in the same folder")) << file;
   }
 }
 
 TEST_F(HfFolderTest, MalformedIndexIsNamed) {
-  for (const char* text :
-       {"{}", R"({"weight_map":[]})", "[]", "{", "", R"({"weight_map":{},"weight_map":{}})"}) {
+  for (const char* text : {"{}", R"({"weight_map":[]})", "[]", "{", "", R"({"weight_map":{},"weight_map":{}})"}) {
     Write("model.safetensors.index.json", text);
     EXPECT_THAT(Refusal(), HasSubstr("model.safetensors.index.json")) << text;
   }
@@ -155,8 +154,8 @@ TEST(Quoted, EscapesAndCuts) {
 }
 
 TEST(IsUtf8, KnowsTheEdges) {
-  for (const char* valid : {"", "a", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
-                            "\xee\x80\x80", "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf", "Ġa▁"}) {
+  for (const char* valid : {"", "a", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",
+                            "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf", "Ġa▁"}) {
     EXPECT_TRUE(IsUtf8(valid)) << Quoted(valid);
   }
   for (const char* invalid :

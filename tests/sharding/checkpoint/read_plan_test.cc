@@ -22,8 +22,8 @@ using testing::IsEmpty;
 TensorInfo Tensor(std::vector<std::int64_t> shape) { return {.name = "t", .shape = std::move(shape)}; }
 
 // For each element of the slice, in order, its index in the file: by the definition.
-std::vector<std::int64_t> SlowIndices(const TensorInfo& tensor, std::span<const Intervals> slices,
-                                      std::size_t dim = 0, std::int64_t base = 0) {
+std::vector<std::int64_t> SlowIndices(const TensorInfo& tensor, std::span<const Intervals> slices, std::size_t dim = 0,
+                                      std::int64_t base = 0) {
   if (dim == slices.size()) return {base};
   std::vector<std::int64_t> all;
   for (const Interval& interval : slices[dim]) {
@@ -66,9 +66,7 @@ TEST(PlanRead, AdjacentIntervalsJoin) {
   EXPECT_THAT(PlanRead(Tensor({6}), slices), ElementsAre(ElementRun{1, 0, 3}, ElementRun{5, 3, 1}));
 }
 
-TEST(PlanRead, ScalarIsOneElement) {
-  EXPECT_THAT(PlanRead(Tensor({}), {}), ElementsAre(ElementRun{0, 0, 1}));
-}
+TEST(PlanRead, ScalarIsOneElement) { EXPECT_THAT(PlanRead(Tensor({}), {}), ElementsAre(ElementRun{0, 0, 1})); }
 
 TEST(PlanRead, NothingIsNoRunAndNoWork) {
   const std::vector<Intervals> no_columns = {{{0, std::int64_t{1} << 60}}, {}};
@@ -81,8 +79,8 @@ TEST(PlanRead, WholeInterleavedHeadsCoverAContiguousStretch) {
   TensorInfo q = Tensor({8, 3});
   q.interleaved_head_rows = 4;
   const std::vector<Intervals> second_head = {{{4, 8}}, {{0, 3}}};
-  EXPECT_THAT(PlanRead(q, second_head), ElementsAre(ElementRun{12, 0, 3}, ElementRun{15, 6, 3},
-                                                    ElementRun{18, 3, 3}, ElementRun{21, 9, 3}));
+  EXPECT_THAT(PlanRead(q, second_head),
+              ElementsAre(ElementRun{12, 0, 3}, ElementRun{15, 6, 3}, ElementRun{18, 3, 3}, ElementRun{21, 9, 3}));
 }
 
 TEST(PlanRead, EqualsTheDefinitionOnRandomSlices) {
@@ -110,8 +108,8 @@ TEST(PlanRead, EqualsTheDefinitionOnRandomSlices) {
     const auto expected = SlowIndices(tensor, slices);
     const auto runs = PlanRead(tensor, slices);
     ASSERT_EQ(Expand(runs, expected.size()), expected);
-    ASSERT_TRUE(std::is_sorted(runs.begin(), runs.end(),
-                               [](const auto& a, const auto& b) { return a.in_file < b.in_file; }));
+    ASSERT_TRUE(
+        std::is_sorted(runs.begin(), runs.end(), [](const auto& a, const auto& b) { return a.in_file < b.in_file; }));
   }
 }
 

@@ -15,9 +15,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
 
-absl::StatusOr<SafetensorsHeader> Parse(const std::string& bytes) {
-  return ParseSafetensors(InMemory(bytes));
-}
+absl::StatusOr<SafetensorsHeader> Parse(const std::string& bytes) { return ParseSafetensors(InMemory(bytes)); }
 
 std::string Entry(const std::string& fields) { return "{\"t\":{" + fields + "}}"; }
 
@@ -48,8 +46,7 @@ TEST(ParseSafetensors, AcceptsWhatTheReferenceAccepts) {
   } cases[] = {
       {"no tensors", Safetensors("{}", 0)},
       {"leading and trailing space", Safetensors("  {}  ", 0)},
-      {"length no multiple of eight",
-       Safetensors(Entry(R"("dtype":"U8","shape":[1],"data_offsets":[0,1])"), 1)},
+      {"length no multiple of eight", Safetensors(Entry(R"("dtype":"U8","shape":[1],"data_offsets":[0,1])"), 1)},
       {"zero sizes", Safetensors(Entry(R"("dtype":"F32","shape":[0,5],"data_offsets":[0,0])"), 0)},
       {"empty tensors at one offset", Safetensors(R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[4,4]},
           "b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
@@ -73,8 +70,7 @@ TEST(ParseSafetensors, RefusesMalformedFilesByName) {
       {"1234567", "at least 8 bytes, this one has 7"},
       {BytesBuilder().Add(std::uint64_t{100'000'001}).bytes(), "header length 100000001 is above the limit"},
       {BytesBuilder().Add(~std::uint64_t{0}).bytes(), "header length 18446744073709551615 is above"},
-      {BytesBuilder().Add(std::uint64_t{3}).Raw("{}").bytes(),
-       "header length 3 goes beyond the file's 10 bytes"},
+      {BytesBuilder().Add(std::uint64_t{3}).Raw("{}").bytes(), "header length 3 goes beyond the file's 10 bytes"},
       {Safetensors("", 0), "not valid JSON"},
       {Safetensors("{", 0), "not valid JSON"},
       {Safetensors("{}x", 0), "not valid JSON"},
@@ -87,37 +83,30 @@ TEST(ParseSafetensors, RefusesMalformedFilesByName) {
       {Safetensors(Entry(""), 0), "tensor \"t\" has no dtype"},
       {Safetensors(Entry(R"("dtype":"F32","data_offsets":[0,0])"), 0), "tensor \"t\" has no shape"},
       {Safetensors(Entry(R"("dtype":"F32","shape":[0])"), 0), "tensor \"t\" has no data_offsets"},
-      {Safetensors(Entry(R"("dtype":"F33","shape":[0],"data_offsets":[0,0])"), 0),
-       "dtype \"F33\" is not known"},
-      {Safetensors(Entry(R"("dtype":"Q4_0","shape":[0],"data_offsets":[0,0])"), 0),
-       "dtype \"Q4_0\" is not known"},
+      {Safetensors(Entry(R"("dtype":"F33","shape":[0],"data_offsets":[0,0])"), 0), "dtype \"F33\" is not known"},
+      {Safetensors(Entry(R"("dtype":"Q4_0","shape":[0],"data_offsets":[0,0])"), 0), "dtype \"Q4_0\" is not known"},
       {Safetensors(Entry(R"("dtype":5)"), 0), "tensor \"t\" dtype is 5, expected a string"},
       {Safetensors(Entry(R"("dtype":"F32","dtype":"F32")"), 0), "tensor \"t\" dtype comes twice"},
-      {Safetensors(Entry(R"("shape":[-1])"), 0),
-       "tensor \"t\" shape is -1, expected an integer in [0, 2^63)"},
+      {Safetensors(Entry(R"("shape":[-1])"), 0), "tensor \"t\" shape is -1, expected an integer in [0, 2^63)"},
       {Safetensors(Entry(R"("shape":[1.0])"), 0), "shape is \"1.0\", expected an integer"},
       {Safetensors(Entry(R"("shape":[[1]])"), 0), "shape is a list, expected an integer"},
       {Safetensors(Entry(R"("shape":3)"), 0), "shape is 3, expected a list of integers"},
       {Safetensors(Entry("\"shape\":[" + number + "]"), 0), "expected an integer in [0, 2^63)"},
-      {Safetensors(Entry(R"("shape":[9223372036854775808])"), 0),
-       "shape is 9223372036854775808, expected an integer"},
+      {Safetensors(Entry(R"("shape":[9223372036854775808])"), 0), "shape is 9223372036854775808, expected an integer"},
       {Safetensors(Entry(R"("data_offsets":[0])"), 0), "data_offsets has 1 numbers, expected 2"},
       {Safetensors(Entry(R"("data_offsets":[0,1,2])"), 0), "data_offsets has more than 2 numbers"},
       {Safetensors(R"({"__metadata__":{"a":1}})", 0), "__metadata__ \"a\" is 1, expected a string"},
       {Safetensors(R"({"__metadata__":{"a":"1","a":"2"}})", 0), "__metadata__ \"a\" comes twice"},
-      {Safetensors(R"({"t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"t":{}})", 0),
-       "tensor \"t\" comes twice"},
+      {Safetensors(R"({"t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"t":{}})", 0), "tensor \"t\" comes twice"},
       {Safetensors(Entry(R"("dtype":"F32","shape":[1],"data_offsets":[4,0])"), 4), "data_offsets [4, 0)"},
       {Safetensors(Entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,8])"), 7),
        "do not lie within the 7 bytes of data"},
       {Safetensors(Entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])"), 4),
        "shape [2] of F32 needs 8 bytes, data_offsets [0, 4) hold 4"},
-      {Safetensors(Entry(R"("dtype":"F4","shape":[3],"data_offsets":[0,2])"), 2),
-       "needs no whole number of bytes"},
+      {Safetensors(Entry(R"("dtype":"F4","shape":[3],"data_offsets":[0,2])"), 2), "needs no whole number of bytes"},
       {Safetensors(Entry(R"("dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0])"), 0),
        "needs no whole number of bytes"},
-      {Safetensors(Entry(R"("dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,0])"), 0),
-       "needs no whole"},
+      {Safetensors(Entry(R"("dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,0])"), 0), "needs no whole"},
       {Safetensors(Entry(R"("dtype":"U8","shape":[1],"data_offsets":[0,1])"), 2), "but the file has"},
       {Safetensors(Entry(R"("dtype":"U8","shape":[1],"data_offsets":[1,2])"), 2), "begins at 1, expected 0"},
       {Safetensors(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},
@@ -148,8 +137,7 @@ TEST(ParseSafetensors, RefusesTooManyDimensions) {
 TEST(ParseSafetensors, DeepNestingEndsAtOnce) {
   const std::string deep = "{\"t\":{\"x\":" + std::string(1'000'000, '[');
   EXPECT_FALSE(Parse(Safetensors(deep, 0)).ok());
-  const std::string closed =
-      deep + std::string(1'000'000, ']') + R"(,"dtype":"U8","shape":[0],"data_offsets":[0,0]}})";
+  const std::string closed = deep + std::string(1'000'000, ']') + R"(,"dtype":"U8","shape":[0],"data_offsets":[0,0]}})";
   EXPECT_TRUE(Parse(Safetensors(closed, 0)).ok());
 }
 

@@ -29,8 +29,7 @@ std::string LowerCaseSource(const std::string& path) {
   std::ostringstream text;
   text << file.rdbuf();
   std::string source = text.str();
-  std::transform(source.begin(), source.end(), source.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
+  std::transform(source.begin(), source.end(), source.begin(), [](unsigned char c) { return std::tolower(c); });
   return source;
 }
 

@@ -105,13 +105,10 @@ TEST(LlamaFamily, RefusesWhatItCannotCompute) {
   EXPECT_THAT(Refusal({{"sliding_window", 4096}}), HasSubstr("sliding_window is 4096"));
   EXPECT_THAT(Refusal({{"rope_interleaved", true}}), HasSubstr("rope_interleaved"));
   EXPECT_THAT(Refusal({{"partial_rotary_factor", 0.5}}), HasSubstr("partial_rotary_factor is 0.5"));
-  EXPECT_THAT(Refusal({{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}),
-              HasSubstr("rope type linear"));
+  EXPECT_THAT(Refusal({{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}), HasSubstr("rope type linear"));
   EXPECT_THAT(Refusal({{"rope_parameters", {{"rope_type", "yarn"}}}}), HasSubstr("rope type yarn"));
-  EXPECT_THAT(Refusal({{"quantization_config", {{"quant_method", "fp8"}}}}),
-              HasSubstr("quantization_config"));
-  EXPECT_THAT(Refusal({{"num_hidden_layers", 1}, {"layer_types", {"sliding_attention"}}}),
-              HasSubstr("layer_types"));
+  EXPECT_THAT(Refusal({{"quantization_config", {{"quant_method", "fp8"}}}}), HasSubstr("quantization_config"));
+  EXPECT_THAT(Refusal({{"num_hidden_layers", 1}, {"layer_types", {"sliding_attention"}}}), HasSubstr("layer_types"));
 }
 
 TEST(LlamaFamily, AcceptsIndifferentValuesOfThoseKeys) {
@@ -127,17 +124,17 @@ TEST(LlamaFamily, AcceptsIndifferentValuesOfThoseKeys) {
 }
 
 TEST(LlamaFamily, NamesAllProblemsAtOnce) {
-  EXPECT_THAT(Refusal({{"hidden_size", -1},
-                       {"num_attention_heads", 5},
-                       {"num_key_value_heads", 2},
-                       {"attention_bias", "yes"},
-                       {"rms_norm_eps", 0},
-                       {"surprise", 1},
-                       {"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}, {"beta_fast", 32}}}}),
-              AllOf(HasSubstr("hidden_size is -1"), HasSubstr("5 is not a multiple of num_key_value_heads 2"),
-                    HasSubstr("attention_bias is \"yes\""), HasSubstr("rms_norm_eps is 0"),
-                    HasSubstr("unknown key surprise"), HasSubstr("llama3 without low_freq_factor"),
-                    HasSubstr("unknown key rope_scaling.beta_fast")));
+  EXPECT_THAT(
+      Refusal({{"hidden_size", -1},
+               {"num_attention_heads", 5},
+               {"num_key_value_heads", 2},
+               {"attention_bias", "yes"},
+               {"rms_norm_eps", 0},
+               {"surprise", 1},
+               {"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8.0}, {"beta_fast", 32}}}}),
+      AllOf(HasSubstr("hidden_size is -1"), HasSubstr("5 is not a multiple of num_key_value_heads 2"),
+            HasSubstr("attention_bias is \"yes\""), HasSubstr("rms_norm_eps is 0"), HasSubstr("unknown key surprise"),
+            HasSubstr("llama3 without low_freq_factor"), HasSubstr("unknown key rope_scaling.beta_fast")));
 }
 
 TEST(LlamaFamily, RefusesSizesThatCannotBe) {
@@ -154,11 +151,10 @@ TEST(FindFamily, NamesWhatItGotAndWhatThereIs) {
               AllOf(HasSubstr("\"mamba\""), HasSubstr("llama")));
   EXPECT_THAT(std::string(FindFamily(json::object()).status().message()), HasSubstr("null"));
   EXPECT_THAT(std::string(FindFamily(json::array()).status().message()), HasSubstr("not a JSON object"));
-  EXPECT_THAT(
-      std::string(FindFamily({{"model_type", "llama"}, {"architectures", {"LlamaForSequenceClassification"}}})
-                      .status()
-                      .message()),
-      AllOf(HasSubstr("LlamaForSequenceClassification"), HasSubstr("only LlamaForCausalLM")));
+  EXPECT_THAT(std::string(FindFamily({{"model_type", "llama"}, {"architectures", {"LlamaForSequenceClassification"}}})
+                              .status()
+                              .message()),
+              AllOf(HasSubstr("LlamaForSequenceClassification"), HasSubstr("only LlamaForCausalLM")));
 }
 
 TEST(LlamaFamily, CutsATiedEmbeddingOnTheVocabulary) {

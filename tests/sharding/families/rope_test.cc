@@ -19,9 +19,8 @@ TEST(DefaultRope, FallsGeometrically) {
 // inv_freq of Llama 3.1's settings at a few indices, computed in double from the definition.
 TEST(Llama3Rope, KeepsShortWavelengthsStretchesLongOnesAndBlends) {
   const RopeTable plain = DefaultRope(500000, 128);
-  const RopeTable table =
-      Llama3Rope(500000, 128,
-                 {.factor = 8, .low_freq_factor = 1, .high_freq_factor = 4, .original_max_positions = 8192});
+  const RopeTable table = Llama3Rope(
+      500000, 128, {.factor = 8, .low_freq_factor = 1, .high_freq_factor = 4, .original_max_positions = 8192});
   int kept = 0, stretched = 0, blended = 0;
   for (std::size_t i = 0; i < table.inv_freq.size(); ++i) {
     const double inv_freq = plain.inv_freq[i], wavelength = 2 * M_PI / inv_freq;

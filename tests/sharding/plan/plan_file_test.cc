@@ -16,18 +16,16 @@ using ::testing::HasSubstr;
 std::string Refusal(std::string_view text) { return std::string(ParsePlan(text).status().message()); }
 
 TEST(ParsePlan, ReadsNamesAndObjectsWithAStyle) {
-  const auto plan =
-      ParsePlan(R"({"lm_head": "replicate", "model.layers.*.mlp.up_proj": {"style": "colwise"}})");
+  const auto plan = ParsePlan(R"({"lm_head": "replicate", "model.layers.*.mlp.up_proj": {"style": "colwise"}})");
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ(plan->rules, (std::map<std::string, std::string>{{"lm_head", "replicate"},
-                                                             {"model.layers.*.mlp.up_proj", "colwise"}}));
+  EXPECT_EQ(plan->rules,
+            (std::map<std::string, std::string>{{"lm_head", "replicate"}, {"model.layers.*.mlp.up_proj", "colwise"}}));
 }
 
 TEST(ParsePlan, ReadsAnEmptyPlan) { EXPECT_TRUE(ParsePlan("{}")->rules.empty()); }
 
 TEST(ParsePlan, RefusesOptionsByName) {
-  EXPECT_THAT(Refusal(R"({"lm_head": {"style": "rowwise", "split_factor": 3}})"),
-              HasSubstr("\"split_factor\": 3"));
+  EXPECT_THAT(Refusal(R"({"lm_head": {"style": "rowwise", "split_factor": 3}})"), HasSubstr("\"split_factor\": 3"));
   EXPECT_THAT(Refusal(R"({"lm_head": {"style": 1}})"), HasSubstr("\"style\": 1"));
   EXPECT_THAT(Refusal(R"({"lm_head": {}})"), HasSubstr("\"style\""));
 }
@@ -41,8 +39,7 @@ TEST(ParsePlan, RefusesWhatIsNoPlan) {
 }
 
 TEST(ParsePlan, RefusesARuleThatIsGivenTwice) {
-  EXPECT_THAT(Refusal(R"({"lm_head": "colwise", "lm_head": "rowwise"})"),
-              HasSubstr("key \"lm_head\" comes twice"));
+  EXPECT_THAT(Refusal(R"({"lm_head": "colwise", "lm_head": "rowwise"})"), HasSubstr("key \"lm_head\" comes twice"));
   EXPECT_THAT(Refusal(R"({"lm_head": {"style": "colwise", "style": "rowwise"}})"),
               HasSubstr("key \"style\" comes twice"));
 }

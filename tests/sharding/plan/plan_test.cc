@@ -65,12 +65,11 @@ TEST(ResolvedPlan, NamesAllThatIsWrongAtOnce) {
                                                  {"model.layers.*.mlp", "colwise"}}})
                                   .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(
-      std::string(status.message()),
-      AllOf(HasSubstr("no strategy \"column\" is registered"), HasSubstr("\"colwise_gather_output\""),
-            HasSubstr("rule \"layers.*.w1\" matches no module"), HasSubstr("are \"model.layers.*.w1\""),
-            HasSubstr("\"model.layers.7.w1\" matches no module"),
-            HasSubstr("\"model.layers.*.mlp\" matches no module")));
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("no strategy \"column\" is registered"), HasSubstr("\"colwise_gather_output\""),
+                    HasSubstr("rule \"layers.*.w1\" matches no module"), HasSubstr("are \"model.layers.*.w1\""),
+                    HasSubstr("\"model.layers.7.w1\" matches no module"),
+                    HasSubstr("\"model.layers.*.mlp\" matches no module")));
 }
 
 TEST(ResolvedPlan, LetsAStarMatchNumbersOnly) {
@@ -80,10 +79,9 @@ TEST(ResolvedPlan, LetsAStarMatchNumbersOnly) {
 }
 
 TEST(MergePlans, PutsTheUsersRulesOverTheBuiltInOnes) {
-  const Plan merged = MergePlans({.rules = {{"a", "colwise"}, {"b", "rowwise"}}},
-                                 {.rules = {{"b", "replicate"}, {"c", "colwise"}}});
-  EXPECT_EQ(merged.rules,
-            (std::map<std::string, std::string>{{"a", "colwise"}, {"b", "replicate"}, {"c", "colwise"}}));
+  const Plan merged =
+      MergePlans({.rules = {{"a", "colwise"}, {"b", "rowwise"}}}, {.rules = {{"b", "replicate"}, {"c", "colwise"}}});
+  EXPECT_EQ(merged.rules, (std::map<std::string, std::string>{{"a", "colwise"}, {"b", "replicate"}, {"c", "colwise"}}));
 }
 
 }  // namespace

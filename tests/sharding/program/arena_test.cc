@@ -29,8 +29,7 @@ std::set<ValueId> LivingAfter(const CompiledProgram& program, std::size_t op_ind
   for (std::size_t i = op_index + 1; i < program.ops.size(); ++i) {
     read.insert(program.ops[i].inputs.begin(), program.ops[i].inputs.end());
   }
-  std::set_intersection(written.begin(), written.end(), read.begin(), read.end(),
-                        std::inserter(living, living.end()));
+  std::set_intersection(written.begin(), written.end(), read.begin(), read.end(), std::inserter(living, living.end()));
   return living;
 }
 
@@ -68,9 +67,8 @@ TEST(PlanArena, SparesAnInputThatIsReadAgain) {
 TEST(PlanArena, OverwritesInputsOnlyWhereTheOpAllowsIt) {
   const CompiledProgram program = CompileSmallLlama({1, 3});
   for (const LocalOp& op : program.ops) {
-    const bool in_place =
-        std::holds_alternative<AllReduce>(op.kind) || std::holds_alternative<LocalRope>(op.kind) ||
-        std::holds_alternative<LocalAddBias>(op.kind) || std::holds_alternative<AddOp>(op.kind);
+    const bool in_place = std::holds_alternative<AllReduce>(op.kind) || std::holds_alternative<LocalRope>(op.kind) ||
+                          std::holds_alternative<LocalAddBias>(op.kind) || std::holds_alternative<AddOp>(op.kind);
     for (const ValueId input : op.inputs) {
       EXPECT_FALSE(!in_place && Overlap(program.values[input], program.values[op.output])) << op.module;
     }

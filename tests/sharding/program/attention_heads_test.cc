@@ -46,16 +46,14 @@ TEST(CheckHeads, RefusesQueriesWithoutTheirKeys) {
 
 TEST(CheckHeads, NamesTheRank) {
   const AttentionOp attention{.num_heads = 4, .num_kv_heads = 2, .head_dim = kHeadDim};
-  const absl::Status status =
-      CheckHeads(attention, HoldingHeads({{0, 1}, {2, 3}}), HoldingHeads({{0}, {0}}), 2);
+  const absl::Status status = CheckHeads(attention, HoldingHeads({{0, 1}, {2, 3}}), HoldingHeads({{0}, {0}}), 2);
   EXPECT_THAT(std::string(status.message()), HasSubstr("do not meet on rank 1"));
 }
 
 TEST(HoldsWholeHeads, LooksAtBothEndsOfEachInterval) {
   const auto whole = [](const Intervals& intervals) {
     return HoldsWholeHeads(
-        Layout::Sharded(std::make_shared<const std::vector<Intervals>>(std::vector<Intervals>{intervals})),
-        kHeadDim);
+        Layout::Sharded(std::make_shared<const std::vector<Intervals>>(std::vector<Intervals>{intervals})), kHeadDim);
   };
   EXPECT_TRUE(HoldsWholeHeads(Layout::Replicated(), kHeadDim));
   EXPECT_TRUE(whole({{0, 4}, {8, 16}}));

@@ -34,9 +34,8 @@ double DifferenceFromOneRank(const Program& program, const std::vector<CompiledP
 
 template <typename Kind>
 int Count(const CompiledProgram& program) {
-  return static_cast<int>(std::count_if(program.ops.begin(), program.ops.end(), [](const LocalOp& op) {
-    return std::holds_alternative<Kind>(op.kind);
-  }));
+  return static_cast<int>(std::count_if(program.ops.begin(), program.ops.end(),
+                                        [](const LocalOp& op) { return std::holds_alternative<Kind>(op.kind); }));
 }
 
 std::string Refusal(const SmallModel& model, const Plan& overrides, int world) {
@@ -46,8 +45,7 @@ std::string Refusal(const SmallModel& model, const Plan& overrides, int world) {
 
 TEST(Compile, GivesTheLogitsOfTheProgramAtEveryValidDegree) {
   for (const bool tied : {false, true}) {
-    const SmallModel model =
-        MakeLlama({{"tie_word_embeddings", tied}, {"attention_bias", true}, {"mlp_bias", true}});
+    const SmallModel model = MakeLlama({{"tie_word_embeddings", tied}, {"attention_bias", true}, {"mlp_bias", true}});
     const ResolvedPlan plan = model.Resolve();
     EXPECT_THAT(ValidTpDegrees(model.program, plan, 12), ElementsAre(1, 3, 6));
     for (const int world : {1, 3, 6}) {
@@ -97,13 +95,10 @@ TEST(Compile, CutsHeadsAndUnevenAxes) {
                         [&](const LocalParameter& p) { return p.name == name; })
         ->slices;
   };
-  EXPECT_THAT(slices("model.layers.0.self_attn.q_proj.weight"),
-              ElementsAre(Intervals{{20, 24}}, Intervals{{0, 24}}));
-  EXPECT_THAT(slices("model.layers.0.self_attn.k_proj.weight"),
-              ElementsAre(Intervals{{8, 12}}, Intervals{{0, 24}}));
+  EXPECT_THAT(slices("model.layers.0.self_attn.q_proj.weight"), ElementsAre(Intervals{{20, 24}}, Intervals{{0, 24}}));
+  EXPECT_THAT(slices("model.layers.0.self_attn.k_proj.weight"), ElementsAre(Intervals{{8, 12}}, Intervals{{0, 24}}));
   EXPECT_THAT(slices("model.layers.0.self_attn.k_proj.bias"), ElementsAre(Intervals{{8, 12}}));
-  EXPECT_THAT(slices("model.layers.1.self_attn.o_proj.weight"),
-              ElementsAre(Intervals{{0, 24}}, Intervals{{20, 24}}));
+  EXPECT_THAT(slices("model.layers.1.self_attn.o_proj.weight"), ElementsAre(Intervals{{0, 24}}, Intervals{{20, 24}}));
   EXPECT_THAT(slices("model.layers.1.self_attn.o_proj.bias"), ElementsAre(Intervals{{0, 24}}));
   // 20 intermediate features over 6 ranks: 4, 4, 4, 4, 4, 0.
   EXPECT_THAT(slices("model.layers.1.mlp.down_proj.weight"), ElementsAre(Intervals{{0, 24}}, Intervals{}));
@@ -118,9 +113,8 @@ TEST(Compile, AddsARowParallelBiasOnceBehindTheSum) {
   const SmallModel model = MakeLlama({{"attention_bias", true}});
   const auto compiled = Compile(model.program, model.Resolve(), {0, 3});
   ASSERT_TRUE(compiled.ok()) << compiled.status();
-  const auto reduce = std::find_if(compiled->ops.begin(), compiled->ops.end(), [](const LocalOp& op) {
-    return std::holds_alternative<AllReduce>(op.kind);
-  });
+  const auto reduce = std::find_if(compiled->ops.begin(), compiled->ops.end(),
+                                   [](const LocalOp& op) { return std::holds_alternative<AllReduce>(op.kind); });
   EXPECT_EQ(reduce->module, "model.layers.0.self_attn.o_proj");
   EXPECT_EQ(reduce->strategy, "rowwise");
   EXPECT_FALSE(std::get<LocalLinear>((reduce - 1)->kind).bias.has_value());
@@ -130,8 +124,7 @@ TEST(Compile, AddsARowParallelBiasOnceBehindTheSum) {
 
 TEST(Compile, GathersTheLogitsWhereAPlanSaysSo) {
   const SmallModel model = MakeLlama({{"vocab_size", 39}});
-  const ResolvedPlan plan =
-      model.Resolve(MergePlans(model.plan, {.rules = {{"lm_head", "colwise_gather_output"}}}));
+  const ResolvedPlan plan = model.Resolve(MergePlans(model.plan, {.rules = {{"lm_head", "colwise_gather_output"}}}));
   const auto ranks = CompileAll(model.program, plan, 3);
   ASSERT_TRUE(ranks.ok()) << ranks.status();
   EXPECT_EQ(Count<AllGather>(ranks->front()), 1);
@@ -144,8 +137,7 @@ TEST(Compile, NamesAllProblemsAtOnceAndEachOnce) {
       Refusal(MakeLlama(), {.rules = {{"lm_head", "colwise_gather_output"}, {"model.norm", "colwise"}}}, 4);
   EXPECT_THAT(refusal, AllOf(HasSubstr("6 query heads cannot be divided evenly among 4 ranks "
                                        "(model.layers.*.self_attn.q_proj, model.layers.*.self_attn.o_proj)"),
-                             HasSubstr("3 KV heads can neither"), HasSubstr("37 features"),
-                             HasSubstr("(model.norm)")));
+                             HasSubstr("3 KV heads can neither"), HasSubstr("37 features"), HasSubstr("(model.norm)")));
   EXPECT_EQ(std::count(refusal.begin(), refusal.end(), '\n'), 3);
 }
 
@@ -168,12 +160,11 @@ TEST(Compile, RefusesCombinationsThatHaveNoMeaning) {
 
 TEST(Compile, PairsPackedBlocksWithPackedBlocksOnly) {
   // gate and up are packed alike, but down's input is cut in one piece.
-  EXPECT_THAT(
-      Refusal(MakeLlama(),
-              {.rules = {{"model.layers.*.mlp.gate_proj", "packed_colwise"},
-                         {"model.layers.*.mlp.up_proj", "packed_colwise"}}},
-              3),
-      AllOf(HasSubstr("as shard(-1)"), HasSubstr("given as strided_shard(-1)"), HasSubstr("down_proj")));
+  EXPECT_THAT(Refusal(MakeLlama(),
+                      {.rules = {{"model.layers.*.mlp.gate_proj", "packed_colwise"},
+                                 {"model.layers.*.mlp.up_proj", "packed_colwise"}}},
+                      3),
+              AllOf(HasSubstr("as shard(-1)"), HasSubstr("given as strided_shard(-1)"), HasSubstr("down_proj")));
 }
 
 // A strategy made of its hooks.
@@ -197,9 +188,8 @@ class HookStrategy : public Strategy {
 };
 
 // The plan of a small llama with `hooks` for the modules that match `pattern`.
-absl::StatusOr<std::vector<CompiledProgram>> CompileWithHooks(const SmallModel& model,
-                                                              const std::string& pattern, const Hooks& hooks,
-                                                              int world) {
+absl::StatusOr<std::vector<CompiledProgram>> CompileWithHooks(const SmallModel& model, const std::string& pattern,
+                                                              const Hooks& hooks, int world) {
   StrategyRegistry registry = StrategyRegistry::BuiltIn();
   CHECK_OK(registry.Register(std::make_shared<HookStrategy>(hooks)));
   const auto plan =
@@ -211,23 +201,21 @@ absl::StatusOr<std::vector<CompiledProgram>> CompileWithHooks(const SmallModel& 
 TEST(Compile, RefusesAStrategyThatContradictsItself) {
   const SmallModel model = MakeLlama({{"mlp_bias", true}});
   const auto refusal = [&](const Hooks& hooks) {
-    return std::string(
-        CompileWithHooks(model, "model.layers.*.mlp.down_proj", hooks, 2 + 1).status().message());
+    return std::string(CompileWithHooks(model, "model.layers.*.mlp.down_proj", hooks, 2 + 1).status().message());
   };
   EXPECT_THAT(refusal({.parameter = Shard{1}, .input = Shard{-1}, .computed = Replicate{}}),
               HasSubstr("shard(-1) → partial"));
   EXPECT_THAT(refusal({.parameter = Replicate{}, .input = Shard{-1}}), HasSubstr("replicate → replicate"));
-  EXPECT_THAT(refusal({.parameter = Shard{0}, .computed = Shard{-1}, .output = Shard{-1}}),
-              HasSubstr("bias"));
+  EXPECT_THAT(refusal({.parameter = Shard{0}, .computed = Shard{-1}, .output = Shard{-1}}), HasSubstr("bias"));
   EXPECT_THAT(refusal({.parameter = Partial{}}), HasSubstr("cannot be placed as partial"));
   EXPECT_THAT(refusal({.parameter = Shard{2}}), HasSubstr("cannot be placed as shard(2)"));
 }
 
 TEST(Compile, ScattersASumWhoseUsersWantShards) {
   const SmallModel model = MakeLlama({{"mlp_bias", true}});
-  const auto ranks = CompileWithHooks(
-      model, "model.layers.*.mlp.down_proj",
-      {.parameter = Shard{1}, .input = Shard{-1}, .computed = Partial{}, .output = Shard{-1}}, 3);
+  const auto ranks =
+      CompileWithHooks(model, "model.layers.*.mlp.down_proj",
+                       {.parameter = Shard{1}, .input = Shard{-1}, .computed = Partial{}, .output = Shard{-1}}, 3);
   ASSERT_TRUE(ranks.ok()) << ranks.status();
   EXPECT_EQ(Count<ReduceScatter>(ranks->front()), 2);
   EXPECT_LT(DifferenceFromOneRank(model.program, *ranks), kTolerance);
@@ -250,8 +238,8 @@ Program ParallelBranches(bool biased, float factor) {
 TEST(Compile, ReducesTwoParallelBranchesOnce) {
   for (const bool biased : {false, true}) {
     const Program program = ParallelBranches(biased, 0.5f);
-    const auto plan = ResolvedPlan::Resolve({.rules = {{"a", "rowwise"}, {"b", "rowwise"}}}, program,
-                                            StrategyRegistry::BuiltIn());
+    const auto plan =
+        ResolvedPlan::Resolve({.rules = {{"a", "rowwise"}, {"b", "rowwise"}}}, program, StrategyRegistry::BuiltIn());
     ASSERT_TRUE(plan.ok()) << plan.status();
     for (const int world : {2, 3, 4, 8}) {
       const auto ranks = CompileAll(program, *plan, world);
@@ -265,8 +253,7 @@ TEST(Compile, ReducesTwoParallelBranchesOnce) {
 
 TEST(Compile, GathersAValueOnceForAllItsUsers) {
   const Program program = ParallelBranches(false, 1);
-  const auto plan =
-      ResolvedPlan::Resolve({.rules = {{"embed", "colwise"}}}, program, StrategyRegistry::BuiltIn());
+  const auto plan = ResolvedPlan::Resolve({.rules = {{"embed", "colwise"}}}, program, StrategyRegistry::BuiltIn());
   ASSERT_TRUE(plan.ok()) << plan.status();
   const auto ranks = CompileAll(program, *plan, 8);
   ASSERT_TRUE(ranks.ok()) << ranks.status();
@@ -275,8 +262,7 @@ TEST(Compile, GathersAValueOnceForAllItsUsers) {
 }
 
 TEST(Compile, CutsAFusedGateUpBlockByBlock) {
-  const AxisBlock half{
-      .extent = 10, .unit = 1, .division = Division::kUneven, .what = "intermediate features"};
+  const AxisBlock half{.extent = 10, .unit = 1, .division = Division::kUneven, .what = "intermediate features"};
   const Axis hidden = SingleBlock(12, 1, Division::kUneven, "hidden features");
   ProgramBuilder builder({});
   const ValueId h = builder.Embed("embed", SingleBlock(37, 1, Division::kUneven, "vocabulary"), hidden);
@@ -291,8 +277,7 @@ TEST(Compile, CutsAFusedGateUpBlockByBlock) {
     EXPECT_EQ(Count<AllGather>(ranks->front()), 1);
     EXPECT_LT(DifferenceFromOneRank(program, *ranks), kTolerance) << world;
   }
-  const auto in_one =
-      ResolvedPlan::Resolve({.rules = {{"gate_up", "colwise"}}}, program, StrategyRegistry::BuiltIn());
+  const auto in_one = ResolvedPlan::Resolve({.rules = {{"gate_up", "colwise"}}}, program, StrategyRegistry::BuiltIn());
   EXPECT_THAT(std::string(Compile(program, *in_one, {0, 2}).status().message()), HasSubstr("packed_colwise"));
 }
 

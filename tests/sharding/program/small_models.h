@@ -18,8 +18,7 @@ struct SmallModel {
 
   ResolvedPlan Resolve() const { return Resolve(plan); }
   ResolvedPlan Resolve(const Plan& other) const {
-    absl::StatusOr<ResolvedPlan> resolved =
-        ResolvedPlan::Resolve(other, program, StrategyRegistry::BuiltIn());
+    absl::StatusOr<ResolvedPlan> resolved = ResolvedPlan::Resolve(other, program, StrategyRegistry::BuiltIn());
     CHECK_OK(resolved.status());
     return *std::move(resolved);
   }
@@ -40,8 +39,8 @@ inline SmallModel MakeLlama(const nlohmann::json& changes = nlohmann::json::obje
   return {.program = BuildDecoder(*spec), .plan = family.plan(*spec)};
 }
 
-inline absl::StatusOr<std::vector<CompiledProgram>> CompileAll(const Program& program,
-                                                               const ResolvedPlan& plan, int world) {
+inline absl::StatusOr<std::vector<CompiledProgram>> CompileAll(const Program& program, const ResolvedPlan& plan,
+                                                               int world) {
   std::vector<CompiledProgram> ranks;
   for (int index = 0; index < world; ++index) {
     absl::StatusOr<CompiledProgram> compiled = Compile(program, plan, {.index = index, .world = world});

@@ -22,9 +22,8 @@ std::string PlacementBy(std::string_view strategy, const ParameterRole& role) {
 }
 
 TEST(StrategyRegistry, ListsTheBuiltInOnes) {
-  EXPECT_THAT(StrategyRegistry::BuiltIn().Names(),
-              ElementsAre("colwise", "colwise_gather_output", "embedding_rowwise", "packed_colwise",
-                          "replicate", "rowwise"));
+  EXPECT_THAT(StrategyRegistry::BuiltIn().Names(), ElementsAre("colwise", "colwise_gather_output", "embedding_rowwise",
+                                                               "packed_colwise", "replicate", "rowwise"));
 }
 
 TEST(StrategyRegistry, TakesAUsersStrategyOnce) {
@@ -65,8 +64,7 @@ TEST(ColwiseGatherOutput, RefusesAnOutputThatDoesNotDivide) {
   const Parameter matrix = Make({8, 6});
   const auto strategy = StrategyRegistry::BuiltIn().Find("colwise_gather_output");
   EXPECT_TRUE(strategy->ValidateParameter({.parameter = matrix}, 4).ok());
-  EXPECT_THAT(std::string(strategy->ValidateParameter({.parameter = matrix}, 3).message()),
-              HasSubstr("8 features"));
+  EXPECT_THAT(std::string(strategy->ValidateParameter({.parameter = matrix}, 3).message()), HasSubstr("8 features"));
   EXPECT_TRUE(strategy->ValidateParameter({.parameter = matrix, .is_embedding = true}, 3).ok());
 }
 

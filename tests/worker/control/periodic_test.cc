@@ -25,7 +25,9 @@ TEST(Periodic, CallsAgainAndAgainUntilItIsDestroyed) {
 TEST(Periodic, DoesNotCallBeforeTheFirstInterval) {
   std::atomic<int> calls = 0;
   const absl::Time start = absl::Now();
-  { const Periodic periodic(absl::Minutes(1), [&] { ++calls; }); }
+  {
+    const Periodic periodic(absl::Minutes(1), [&] { ++calls; });
+  }
   EXPECT_EQ(calls, 0);
   EXPECT_LT(absl::Now() - start, absl::Seconds(30)) << "the end need not wait for the interval";
 }

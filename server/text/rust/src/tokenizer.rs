@@ -98,8 +98,8 @@ fn encode(tokenizer: &Tokenizer, text: &str, add_special: bool, with_spans: bool
     Ok((encoding.get_ids().to_vec(), spans))
 }
 
-/// A regular expression that tries too long at one place panics; that is the text's fault. It takes a run of millions of
-/// characters that the expression does not cut.
+/// A regular expression that tries too long at one place panics; that is the text's fault. It takes a run of millions
+/// of characters that the expression does not cut.
 fn blame_text(failure: Failure) -> Failure {
     match failure {
         Failure::Panic(text) if text.starts_with("Onig: Regex search error") => {

@@ -43,7 +43,7 @@ GeneratedToken Read(const v1::SampledToken& message) {
 }
 
 SlotTokens Read(const v1::SlotTokens& message) {
-  SlotTokens slot{.slot = message.slot(), .epoch = message.epoch(), .tokens = {}};
+  SlotTokens slot{.slot = message.slot(), .epoch = message.epoch(), .tokens = {}, .prompt_tokens = {}};
   for (const v1::SampledToken& token : message.tokens()) slot.tokens.push_back(Read(token));
   return slot;
 }

@@ -21,6 +21,8 @@ std::string_view OutcomeName(FinishReason reason) {
       return "stop";
     case FinishReason::kLength:
       return "length";
+    case FinishReason::kTimeLimit:
+      return "time_limit";
     case FinishReason::kAborted:
       return "aborted";
   }
@@ -189,7 +191,10 @@ Admission EngineLoop::Admit(std::uint64_t key) {
   return {.slot = sequence.place->slot,
           .epoch = sequence.place->epoch,
           .tokens = sequence.tokens,
-          .sampling = sequence.sampling};
+          .num_prompt_tokens = sequence.num_prompt_tokens,
+          .num_computed = 0,
+          .sampling = sequence.sampling,
+          .ending_token_ids = {}};
 }
 
 StepItem EngineLoop::Advance(const ScheduledItem& item, StepInFlight& step) {
@@ -233,21 +238,21 @@ void EngineLoop::Stream(Sequence& sequence, const GeneratedToken& token) {
     statistics_->OnTokens(is_first ? sequence.num_prompt_tokens : 0, 1);
   }
   sequence.last_token = now;
-  sequence.observer->OnTokens({&token, 1});
-  if (const std::optional<FinishReason> reason = sequence.ReasonToFinish(length_limit_)) Finish(sequence.key, *reason);
+  const AfterTokens wish = sequence.observer->OnTokens(0, {&token, 1});
+  std::optional<FinishReason> reason = sequence.ReasonToFinish(length_limit_);
+  std::optional<std::uint32_t> matched_stop_token_id;
+  if (reason == FinishReason::kEos || reason == FinishReason::kStop) matched_stop_token_id = token.token_id;
+  if (!reason && wish == AfterTokens::kStop) reason = FinishReason::kStop;
+  if (reason) Finish(sequence.key, *reason, matched_stop_token_id);
 }
 
-void EngineLoop::Finish(std::uint64_t key, FinishReason reason) {
+void EngineLoop::Finish(std::uint64_t key, FinishReason reason, std::optional<std::uint32_t> matched_stop_token_id) {
   const Sequence sequence = Remove(key, OutcomeName(reason));
-  server::Finish finish{.reason = reason,
-                        .matched_stop_token_id = std::nullopt,
-                        .timings = {.first_scheduled = sequence.first_scheduled,
-                                    .first_token = sequence.first_token,
-                                    .finished = sequence.Age()}};
-  if (reason == FinishReason::kEos || reason == FinishReason::kStop) {
-    finish.matched_stop_token_id = sequence.tokens.back();
-  }
-  sequence.observer->OnFinish(finish);
+  sequence.observer->OnFinish(0, {.reason = reason,
+                                  .matched_stop_token_id = matched_stop_token_id,
+                                  .timings = {.first_scheduled = sequence.first_scheduled,
+                                              .first_token = sequence.first_token,
+                                              .finished = sequence.Age()}});
 }
 
 void EngineLoop::Fail(std::uint64_t key, const absl::Status& status) {

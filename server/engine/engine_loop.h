@@ -67,7 +67,7 @@ class EngineLoop {
   // Stream.
   void Deliver(const Sampling& sampled, const SlotTokens* tokens, std::uint64_t step);
   void Stream(Sequence& sequence, const GeneratedToken& token);
-  void Finish(std::uint64_t key, FinishReason reason);
+  void Finish(std::uint64_t key, FinishReason reason, std::optional<std::uint32_t> matched_stop_token_id = {});
   void Fail(std::uint64_t key, const absl::Status& status);
   void FailAll(Sequences& sequences, std::string_view why);
   Sequence Remove(std::uint64_t key, std::string_view outcome);

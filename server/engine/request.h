@@ -1,6 +1,7 @@
 // A request as the engine knows it: token ids in, token ids out. Text, protos and transports are adapters around it.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -14,27 +15,42 @@
 
 namespace trireme::server {
 
-// Already checked: finite, in range.
+// How a token is chosen, in the order in which it is applied to the logits. Already checked: finite, in range, ids below
+// the vocabulary. The defaults do nothing.
 struct SamplingParams {
-  float temperature = 1;    // 0 is greedy
-  std::uint32_t top_k = 0;  // 0 keeps all
-  float top_p = 1;          // in (0, 1]
+  std::map<std::uint32_t, float> logit_bias = {};          // added to the logit of a token id
+  float repetition_penalty = 1;                            // > 0; of tokens in prompt and output
+  float presence_penalty = 0;                              // of tokens in the output
+  float frequency_penalty = 0;                             // the same, for each time
+  std::vector<std::vector<std::uint32_t>> bad_words = {};  // token sequences that are never completed; none is empty
+  float temperature = 1;                                   // 0 is greedy
+  std::uint32_t top_k = 0;                                 // 0 keeps all
+  float top_p = 1;                                         // in (0, 1]
+  float min_p = 0;                                         // in [0, 1]
+  float typical_p = 1;                                     // in (0, 1]
   std::uint64_t seed = 0;
-  std::optional<std::uint32_t> logprobs;  // that of the chosen token and of this many likeliest
+  std::optional<std::uint32_t> logprobs = {};         // that of the chosen token and of this many likeliest
+  std::optional<std::uint32_t> prompt_logprobs = {};  // the same of each prompt token but the first
 };
 
 struct StoppingParams {
-  std::uint32_t max_tokens = 0;            // > 0; the sequence also ends, with kLength, when its context is full
-  std::set<std::uint32_t> stop_token_ids;  // end with kStop, also if they are in eos_token_ids
-  std::set<std::uint32_t> eos_token_ids;   // end with kEos; empty to ignore the end of sequence
+  std::uint32_t max_tokens = 0;                 // > 0; the sequence also ends, with kLength, when its context is full
+  std::uint32_t min_tokens = 0;                 // none of the ids below is sampled before this many; at most max_tokens
+  std::set<std::uint32_t> stop_token_ids = {};  // end with kStop, also if they are in eos_token_ids
+  std::set<std::uint32_t> eos_token_ids = {};   // end with kEos; empty to ignore the end of sequence
 };
 
 struct Request {
-  std::string id;                     // unique among those alive
-  std::vector<std::uint32_t> prompt;  // not empty, ids below the vocabulary, shorter than max_model_len
+  std::string id = {};                     // unique among those alive
+  std::vector<std::uint32_t> prompt = {};  // not empty, ids below the vocabulary, shorter than max_model_len
   SamplingParams sampling;
   StoppingParams stopping;
+  std::uint32_t n = 1;          // continuations of the prompt, each a sequence of its own; > 0
+  int priority = 0;             // higher goes first; waiting raises it
+  std::string cache_salt = {};  // prefixes are shared only among requests of the same salt
   absl::Time deadline = absl::InfiniteFuture();
+  // Since Submit; then every sequence ends with kTimeLimit and what there is.
+  absl::Duration time_limit = absl::InfiniteDuration();
 };
 
 struct TopLogprob {
@@ -46,40 +62,49 @@ struct TopLogprob {
 struct TokenLogprob {
   float logprob = 0;
   std::uint32_t rank = 0;  // 1 is the likeliest
-  std::vector<TopLogprob> top;
+  std::vector<TopLogprob> top = {};
 };
 
 struct GeneratedToken {
   std::uint32_t token_id = 0;
-  std::optional<TokenLogprob> logprob;
+  std::optional<TokenLogprob> logprob = {};
 };
 
-enum class FinishReason { kEos, kStop, kLength, kAborted };
+enum class FinishReason { kEos, kStop, kLength, kTimeLimit, kAborted };
 
 // Durations since Submit, by the monotonic clock.
 struct RequestTimings {
-  std::optional<absl::Duration> first_scheduled;  // nothing if it was aborted while it waited
-  std::optional<absl::Duration> first_token;
+  std::optional<absl::Duration> first_scheduled = {};  // nothing if it was aborted while it waited
+  std::optional<absl::Duration> first_token = {};
   absl::Duration finished;
 };
 
 struct Finish {
   FinishReason reason = FinishReason::kLength;
-  std::optional<std::uint32_t> matched_stop_token_id;  // for kEos and kStop
+  std::optional<std::uint32_t> matched_stop_token_id = {};  // for kEos and kStop; nothing if the observer said kStop
   RequestTimings timings;
 };
 
-// Where a request's tokens go. Called on the engine's thread, in order, never after OnFinish or OnError; must not
-// block. May be called before Submit has returned. It may call the engine's methods, Stop and the destructor aside.
+// What an observer wants of a sequence that has given it tokens.
+enum class AfterTokens { kContinue, kStop };
+
+// Where a request's tokens go. `index` in [0, Request::n) tells the sequence. Called on the engine's thread, in order,
+// nothing of an index after its OnFinish, nothing at all after the last OnFinish or OnError; must not block. May be
+// called before Submit has returned. It may call the engine's methods, Stop and the destructor aside.
 class RequestObserver {
  public:
   virtual ~RequestObserver() = default;
 
-  // Tokens that were sampled since the last call, at least one. A stop token or end of sequence is among them.
-  virtual void OnTokens(std::span<const GeneratedToken> tokens) = 0;
+  // Log-probabilities of the prompt's next tokens, the first one aside, in order; all of them before the first OnTokens
+  // of index 0. Only if they were asked for.
+  virtual void OnPromptLogprobs(std::span<const GeneratedToken> tokens) = 0;
 
-  // The last call if the request ended as it should.
-  virtual void OnFinish(const Finish& finish) = 0;
+  // Tokens that were sampled since the last call, at least one. A stop token or end of sequence is among them. kStop
+  // ends this sequence, with FinishReason::kStop.
+  virtual AfterTokens OnTokens(std::uint32_t index, std::span<const GeneratedToken> tokens) = 0;
+
+  // Once for each index if the request ended as it should.
+  virtual void OnFinish(std::uint32_t index, const Finish& finish) = 0;
 
   // The last call otherwise. UNAVAILABLE or ABORTED (if a token was given out) when the worker group was lost, naming
   // rank and cause; DEADLINE_EXCEEDED; CANCELLED; RESOURCE_EXHAUSTED if a new group is too small for it; INTERNAL if

@@ -18,6 +18,7 @@ namespace trireme::server {
 struct SchedulerLimits {
   std::uint32_t max_num_seqs = 0;            // slots, > 0
   std::uint32_t max_num_batched_tokens = 0;  // of a step; >= max_num_seqs, so that no decode waits for another
+  std::uint32_t max_logit_rows = 0;          // of a step; >= max_num_seqs
   std::uint32_t kv_block_tokens = 0;         // > 0
 };
 

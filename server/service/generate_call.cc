@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "base/check.h"
 #include "base/status_macros.h"
 #include "server/service/status_details.h"
 #include "server/service/wire.h"
@@ -114,21 +115,24 @@ void GenerateCall::GiveUp(const absl::Status& status) {
   environment_.engine->Cancel(id, this);
 }
 
-void GenerateCall::OnTokens(std::span<const GeneratedToken> tokens) {
+void GenerateCall::OnPromptLogprobs(std::span<const GeneratedToken>) { CHECK(false) << " nobody asks for these"; }
+
+AfterTokens GenerateCall::OnTokens(std::uint32_t, std::span<const GeneratedToken> tokens) {
   const std::size_t max_unread_bytes = environment_.limits.max_unread_bytes;
   {
     MutexLock lock(mutex_);
-    if (is_finished_) return;
+    if (is_finished_) return AfterTokens::kContinue;  // a Cancel is under way
     output_->Add(tokens);
     WriteNext();
-    if (output_->num_unread_bytes() <= max_unread_bytes) return;
+    if (output_->num_unread_bytes() <= max_unread_bytes) return AfterTokens::kContinue;
   }
   GiveUp(WithReason(absl::ResourceExhaustedError(absl::StrCat("the client reads too slowly: more than ",
                                                               max_unread_bytes, " bytes wait for it")),
                     "SLOW_READER"));
+  return AfterTokens::kContinue;
 }
 
-void GenerateCall::OnFinish(const trireme::server::Finish& finish) {
+void GenerateCall::OnFinish(std::uint32_t, const trireme::server::Finish& finish) {
   MutexLock lock(mutex_);
   if (is_finished_) return;
   output_->End();

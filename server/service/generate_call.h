@@ -47,8 +47,9 @@ class GenerateCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void OnCancel() override;
   void OnDone() override;
 
-  void OnTokens(std::span<const GeneratedToken> tokens) override;
-  void OnFinish(const trireme::server::Finish& finish) override;
+  void OnPromptLogprobs(std::span<const GeneratedToken> tokens) override;
+  AfterTokens OnTokens(std::uint32_t index, std::span<const GeneratedToken> tokens) override;
+  void OnFinish(std::uint32_t index, const trireme::server::Finish& finish) override;
   void OnError(const absl::Status& status) override;
 
  private:

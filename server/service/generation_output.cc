@@ -19,6 +19,8 @@ v1::FinishReason ToProto(FinishReason reason) {
       return v1::FINISH_REASON_STOP;
     case FinishReason::kLength:
       return v1::FINISH_REASON_LENGTH;
+    case FinishReason::kTimeLimit:
+      return v1::FINISH_REASON_TIME_LIMIT;
     case FinishReason::kAborted:
       return v1::FINISH_REASON_ABORTED;
   }

@@ -54,12 +54,13 @@ float ReadTopP(float value, Violations& violations) {
 
 SamplingParams ReadSampling(const SamplingDefaults& defaults, const v1::SamplingParams& params,
                             Violations& violations) {
-  return {.temperature =
-              params.has_temperature() ? ReadTemperature(params.temperature(), violations) : defaults.temperature,
-          .top_k = params.has_top_k() ? params.top_k() : defaults.top_k,
-          .top_p = params.has_top_p() ? ReadTopP(params.top_p(), violations) : defaults.top_p,
-          .seed = params.has_seed() ? params.seed() : RandomNumber(),
-          .logprobs = std::nullopt};
+  SamplingParams result;
+  result.temperature =
+      params.has_temperature() ? ReadTemperature(params.temperature(), violations) : defaults.temperature;
+  result.top_k = params.has_top_k() ? params.top_k() : defaults.top_k;
+  result.top_p = params.has_top_p() ? ReadTopP(params.top_p(), violations) : defaults.top_p;
+  result.seed = params.has_seed() ? params.seed() : RandomNumber();
+  return result;
 }
 
 std::optional<std::uint32_t> ReadLogprobs(const ServiceLimits& limits, const v1::OutputOptions& options,
@@ -81,9 +82,9 @@ StoppingParams ReadStopping(const ServedModel& model, const ServiceLimits& limit
                                                            limits.max_stop_token_ids, " are taken"));
   }
   CheckTokenIds(model, "stopping.stop_token_ids", params.stop_token_ids(), violations);
-  StoppingParams result{.max_tokens = params.has_max_tokens() ? params.max_tokens() : model.max_model_len,
-                        .stop_token_ids = {params.stop_token_ids().begin(), params.stop_token_ids().end()},
-                        .eos_token_ids = {}};
+  StoppingParams result;
+  result.max_tokens = params.has_max_tokens() ? params.max_tokens() : model.max_model_len;
+  result.stop_token_ids = {params.stop_token_ids().begin(), params.stop_token_ids().end()};
   if (!params.ignore_eos()) result.eos_token_ids = model.eos_token_ids;
   return result;
 }

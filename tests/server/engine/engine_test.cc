@@ -439,8 +439,9 @@ class Chain final : public RequestObserver, public std::enable_shared_from_this<
  public:
   Chain(Engine* engine, int left, std::shared_ptr<Recorder> last)
       : engine_(*engine), left_(left), last_(std::move(last)) {}
-  void OnTokens(std::span<const GeneratedToken>) override {}
-  void OnFinish(const Finish&) override {
+  void OnPromptLogprobs(std::span<const GeneratedToken>) override {}
+  AfterTokens OnTokens(std::uint32_t, std::span<const GeneratedToken>) override { return AfterTokens::kContinue; }
+  void OnFinish(std::uint32_t, const Finish&) override {
     const bool is_last = left_ == 0;
     EXPECT_EQ(
         engine_.Submit(MakeRequest("a", {1, 2}, 2), is_last ? std::static_pointer_cast<RequestObserver>(last_)

@@ -17,7 +17,10 @@ namespace trireme::server {
 // Thread-safe. A call after the end, or a second end, is a test failure.
 class Recorder final : public RequestObserver {
  public:
-  void OnTokens(std::span<const GeneratedToken> tokens) override {
+  void OnPromptLogprobs(std::span<const GeneratedToken>) override { ADD_FAILURE() << "nobody asked for these"; }
+
+  AfterTokens OnTokens(std::uint32_t index, std::span<const GeneratedToken> tokens) override {
+    EXPECT_EQ(index, 0u);
     MutexLock lock(mutex_);
     EXPECT_EQ(num_ends_, 0) << "tokens after the end";
     EXPECT_FALSE(tokens.empty());
@@ -26,9 +29,11 @@ class Recorder final : public RequestObserver {
       last_ = token;
     }
     changed_.SignalAll();
+    return AfterTokens::kContinue;
   }
 
-  void OnFinish(const Finish& finish) override {
+  void OnFinish(std::uint32_t index, const Finish& finish) override {
+    EXPECT_EQ(index, 0u);
     MutexLock lock(mutex_);
     EXPECT_EQ(++num_ends_, 1);
     finish_ = finish;

@@ -57,8 +57,9 @@ class ManualLink final : public StepLink {
 class HoldsUp final : public RequestObserver {
  public:
   explicit HoldsUp(std::shared_future<void> until) : until_(std::move(until)) {}
-  void OnTokens(std::span<const GeneratedToken>) override {}
-  void OnFinish(const Finish&) override { until_.wait_for(std::chrono::seconds(30)); }
+  void OnPromptLogprobs(std::span<const GeneratedToken>) override {}
+  AfterTokens OnTokens(std::uint32_t, std::span<const GeneratedToken>) override { return AfterTokens::kContinue; }
+  void OnFinish(std::uint32_t, const Finish&) override { until_.wait_for(std::chrono::seconds(30)); }
   void OnError(const absl::Status& status) override { ADD_FAILURE() << status; }
 
  private:

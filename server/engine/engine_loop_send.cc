@@ -1,0 +1,84 @@
+// The part of the loop that admits, schedules and sends.
+#include "server/engine/engine_loop.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace trireme::server {
+
+void EngineLoop::SendSteps() {
+  while (group_.has_value() && in_flight_.size() < options_.max_steps_in_flight) {
+    const Decision decision = Schedule(options_.limits, TakeSnapshot());
+    if (decision.items.empty()) {
+      CHECK(!in_flight_.empty() || (running_.empty() && waiting_.empty())) << "nothing to do, but requests are alive";
+      break;
+    }
+    Carry(decision);
+  }
+}
+
+Snapshot EngineLoop::TakeSnapshot() const {
+  Snapshot snapshot;
+  for (const auto& [key, sequence] : running_) snapshot.running.push_back(sequence.View(length_limit_));
+  for (const auto& [key, sequence] : waiting_) {
+    if (snapshot.waiting.size() == options_.limits.max_num_seqs) break;  // no step admits more
+    snapshot.waiting.push_back(sequence.View(length_limit_));
+  }
+  snapshot.free_blocks = group_->free_blocks();
+  return snapshot;
+}
+
+// Carries a decision out and sends it as a step.
+void EngineLoop::Carry(const Decision& decision) {
+  StepCommand command;
+  command.generation = group_->generation();
+  command.number = ++last_step_;
+  StepInFlight step{.number = command.number, .sampling = {}};
+  for (const std::uint64_t key : decision.preempt) Preempt(key);
+  for (const std::uint64_t key : decision.admit) command.admissions.push_back(Admit(key));
+  for (const ScheduledItem& item : decision.items) command.items.push_back(Advance(item, step));
+  command.releases = group_->TakeReleases();
+  in_flight_.push_back(std::move(step));
+  gate_.Publish(CurrentLoads());
+  link_.Send(command);
+}
+
+// What steps in flight sample for it is dropped, for its place is gone; it will be sampled again, the same.
+void EngineLoop::Preempt(std::uint64_t key) {
+  Sequence& sequence = waiting_.insert(running_.extract(key)).position->second;
+  group_->Release(*sequence.place);
+  sequence.place.reset();
+  sequence.num_computed = 0;
+  sequence.num_sampling = 0;
+  ++num_preemptions_;
+}
+
+Admission EngineLoop::Admit(std::uint64_t key) {
+  Sequence& sequence = running_.insert(waiting_.extract(key)).position->second;
+  sequence.place = group_->Admit();
+  if (!sequence.first_scheduled.has_value()) sequence.first_scheduled = sequence.Age();
+  return {.slot = sequence.place->slot,
+          .epoch = sequence.place->epoch,
+          .tokens = sequence.tokens,
+          .num_prompt_tokens = sequence.num_prompt_tokens,
+          .num_computed = 0,
+          .sampling = sequence.sampling,
+          .ending_token_ids = {}};
+}
+
+StepItem EngineLoop::Advance(const ScheduledItem& item, StepInFlight& step) {
+  Sequence& sequence = running_.at(item.key);
+  sequence.num_computed += item.num_tokens;
+  step.num_tokens += item.num_tokens;
+  ++step.num_sequences;
+  if (sequence.num_computed == sequence.tokens.size() + sequence.num_sampling) {
+    ++sequence.num_sampling;
+    step.sampling.push_back({.key = item.key, .slot = sequence.place->slot, .epoch = sequence.place->epoch});
+  }
+  return {.slot = sequence.place->slot,
+          .num_tokens = item.num_tokens,
+          .new_blocks = group_->Extend(*sequence.place, item.new_blocks)};
+}
+
+}  // namespace trireme::server

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <utility>
@@ -116,8 +117,19 @@ void LogStart(const ServerOptions& options, const FrontEndOptions& plan) {
                        {"kv_cache_bytes_per_rank", plan.group.kv_cache_bytes}});
 }
 
+// Until the next group is started, what is known of the ranks is of the one that was lost.
+bool WasLost(const GroupStatus& group) {
+  return std::any_of(group.ranks.begin(), group.ranks.end(), [](const RankStatus& rank) {
+    return rank.state == RankState::kLost || rank.state == RankState::kStopped;
+  });
+}
+
 void LogProgress(const GroupStatus& group) {
   if (group.is_up || group.is_given_up) return;
+  if (WasLost(group)) {
+    LogInfo("no workers; the group will be started again", {{"restarts", group.num_restarts}});
+    return;
+  }
   std::uint64_t loaded = 0, total = 0;
   int num_ready = 0;
   for (const RankStatus& rank : group.ranks) {

@@ -1,16 +1,10 @@
 #include "server/coordinator/generation.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "base/logging.h"
-#include "base/status_macros.h"
 #include "base/version.h"
 #include "server/coordinator/monotonic_clock.h"
 #include "server/coordinator/worker_setup.h"
@@ -48,21 +42,6 @@ absl::StatusCode CodeOf(const v1::Failure& failure) {
   return code == absl::StatusCode::kOk ? absl::StatusCode::kUnknown : code;
 }
 
-// The least over the ranks, for each KV group; an error where they count groups differently.
-absl::StatusOr<std::vector<std::uint32_t>> LeastBlocks(const std::vector<const v1::Ready*>& all) {
-  std::vector<std::uint32_t> least(all.front()->num_kv_blocks().begin(), all.front()->num_kv_blocks().end());
-  for (const v1::Ready* ready : all) {
-    if (ready->num_kv_blocks_size() != static_cast<int>(least.size())) {
-      return absl::InternalError(absl::StrCat("ranks have ", least.size(), " and ", ready->num_kv_blocks_size(),
-                                              " KV groups: their programs differ"));
-    }
-    for (std::size_t g = 0; g < least.size(); ++g) {
-      least[g] = std::min(least[g], ready->num_kv_blocks(static_cast<int>(g)));
-    }
-  }
-  return least;
-}
-
 }  // namespace
 
 Generation::Generation(const GenerationContext& context, std::uint64_t number)
@@ -70,77 +49,50 @@ Generation::Generation(const GenerationContext& context, std::uint64_t number)
       number_(number),
       ranks_(context.options.tp_degree),
       first_cause_(kCausePatience),
-      last_turn_(MonotonicNow()) {
-  for (std::size_t r = 0; r < ranks_.size(); ++r) ranks_[r].status.rank = static_cast<int>(r);
-}
+      last_turn_(MonotonicNow()) {}
 
 Generation::~Generation() { End(absl::ZeroDuration()); }
 
 std::optional<Cause> Generation::RunUntilLost() {
   const auto never = [] { return false; };
-  if (StartAll() && Await([this] { return AllHaveSaidHello(); })) {
+  if (StartAll() && Await([this] { return ranks_.AllHaveSaidHello(); })) {
     ConfigureAll();
-    if (Await([this] { return AllAreReady(); }) && OpenChannel()) Await(never);
+    if (Await([this] { return ranks_.AllAreReady(); }) && OpenChannel()) Await(never);
   }
   return first_cause_.Get(MonotonicNow());
 }
 
 bool Generation::StartAll() {
-  if (absl::Status status = StartProcesses(); !status.ok()) {
+  const WorkerGroupOptions& options = context_.options;
+  if (absl::Status status = ranks_.Start(options, context_.control_address, number_, context_.roster); !status.ok()) {
     const bool is_final = IsBeyondRestarts(status.code());
     AddCause(CauseKind::kRoot, std::move(status), is_final);
     return false;
   }
-  std::vector<std::string> names;
-  for (const Rank& rank : ranks_) names.push_back(NameOf(rank.status.rank));
-  watch_.emplace(context_.options.timeouts, std::move(names), MonotonicNow());
+  watch_.emplace(options.timeouts, ranks_.Names(), MonotonicNow());
   Publish();
   return true;
 }
 
-absl::Status Generation::StartProcesses() {
-  // The ranks' shared memory: handed on as a descriptor, so that it has no name to leave behind. They size it.
-  const int memory = memfd_create("trireme-communicator", MFD_CLOEXEC);
-  if (memory < 0) return absl::ErrnoToStatus(errno, "memfd_create");
-  const auto close_memory = absl::MakeCleanup([memory] { close(memory); });
-  std::vector<std::string> tokens(ranks_.size());
-  std::generate(tokens.begin(), tokens.end(), MakeSpawnToken);
-  context_.roster.Expect(number_, tokens);
-  for (Rank& rank : ranks_) {
-    const ProcessSpec spec = WorkerSpec(context_.options, context_.control_address, tokens[rank.status.rank], memory);
-    ASSIGN_OR_RETURN(WorkerProcess process, WorkerProcess::Spawn(spec));
-    rank.process.emplace(std::move(process));
-    rank.status.pid = rank.process->pid();
-    LogInfo("worker started", {{"rank", rank.status.rank}, {"pid", rank.status.pid}, {"generation", number_}});
-  }
-  return absl::OkStatus();
-}
-
 void Generation::ConfigureAll() {
-  for (Rank& rank : ranks_) {
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
     v1::ConnectResponse message;
-    *message.mutable_configure() = ConfigureMessage(context_.options, rank.status.rank, number_);
-    Send(rank.status.rank, Serialize(message));
-    rank.status.state = RankState::kLoading;
+    *message.mutable_configure() = ConfigureMessage(context_.options, rank, number_);
+    Send(rank, message);
+    ranks_.OnConfigured(rank);
   }
   watch_->OnConfigured(MonotonicNow());
 }
 
 bool Generation::OpenChannel() {
-  std::vector<const v1::Ready*> all;
-  std::vector<std::shared_ptr<ControlStream>> streams;
-  for (const Rank& rank : ranks_) {
-    all.push_back(&*rank.ready);
-    streams.push_back(rank.stream);
-  }
-  absl::StatusOr<std::vector<std::uint32_t>> blocks = LeastBlocks(all);
+  absl::StatusOr<std::vector<std::uint32_t>> blocks = ranks_.LeastKvBlocks();
   if (!blocks.ok()) {
     AddCause(CauseKind::kRoot, blocks.status(), /*is_final=*/true);
     return false;
   }
   is_up_ = true;
   LogInfo("worker group is up", {{"ranks", ranks_.size()}, {"generation", number_}});
-  context_.channel.Open({.generation = number_, .num_kv_blocks = *std::move(blocks)}, std::move(streams));
+  context_.channel.Open({.generation = number_, .num_kv_blocks = *std::move(blocks)}, ranks_.Streams());
   return true;
 }
 
@@ -155,7 +107,7 @@ bool Generation::Await(const std::function<bool()>& condition) {
 
 void Generation::Turn() {
   const absl::Time wake = std::min(MonotonicNow() + kTick, first_cause_.decided_at());
-  std::vector<RankEvent> events = context_.mailbox.Wait(PidfdsOfRunning(), wake);
+  std::vector<RankEvent> events = context_.mailbox.Wait(ranks_.PidfdsOfRunning(), wake);
   ForgiveIfHeldUp();
   for (RankEvent& event : events) Handle(std::move(event));
   LookForDeaths();
@@ -175,24 +127,23 @@ void Generation::Handle(RankEvent event) {
   if (auto* hello = std::get_if<HelloEvent>(&event.what)) OnHello(rank, std::move(*hello));
   if (const auto* message = std::get_if<MessageEvent>(&event.what)) OnMessage(rank, message->message);
   if (std::holds_alternative<StreamEndEvent>(event.what) && !is_draining_) {
-    AddCause(CauseKind::kStreamEnded, absl::UnavailableError(absl::StrCat(NameOf(rank), " ended its control stream")));
+    AddCause(CauseKind::kStreamEnded,
+             absl::UnavailableError(absl::StrCat(ranks_.NameOf(rank), " ended its control stream")));
   }
   if (const auto* broken = std::get_if<BrokenEvent>(&event.what)) {
-    AddCause(CauseKind::kRoot, absl::UnavailableError(absl::StrCat(NameOf(rank), " ", broken->why)));
+    AddCause(CauseKind::kRoot, absl::UnavailableError(absl::StrCat(ranks_.NameOf(rank), " ", broken->why)));
   }
 }
 
 void Generation::OnHello(int rank, HelloEvent event) {
   if (event.hello.build_id() != BuildId()) {
     AddCause(CauseKind::kRoot,
-             absl::FailedPreconditionError(absl::StrCat(NameOf(rank), " is of build ", event.hello.build_id(),
+             absl::FailedPreconditionError(absl::StrCat(ranks_.NameOf(rank), " is of build ", event.hello.build_id(),
                                                         ", the server is of build ", std::string(BuildId()),
                                                         ": install both from one build")),
              /*is_final=*/true);
   }
-  ranks_[rank].stream = std::move(event.stream);
-  ranks_[rank].status.host = event.hello.host();
-  ranks_[rank].status.device = event.hello.device();
+  ranks_.OnHello(rank, std::move(event));
   watch_->OnHello(rank);
 }
 
@@ -207,7 +158,7 @@ void Generation::OnMessage(int rank, const v1::ConnectRequest& message) {
     case v1::ConnectRequest::kHello:
     case v1::ConnectRequest::kStepResult:  // of another rank than 0
     case v1::ConnectRequest::KIND_NOT_SET:
-      AddCause(CauseKind::kRoot, absl::InternalError(absl::StrCat(NameOf(rank), " sent a message of kind ",
+      AddCause(CauseKind::kRoot, absl::InternalError(absl::StrCat(ranks_.NameOf(rank), " sent a message of kind ",
                                                                   message.kind_case(), " out of turn")));
   }
 }
@@ -218,47 +169,27 @@ void Generation::OnHeartbeat(int rank, const v1::Heartbeat& heartbeat) {
                                  .last_step_begun = heartbeat.last_step_begun(),
                                  .last_step_finished = heartbeat.last_step_finished()};
   watch_->OnHeartbeat(rank, progress, MonotonicNow());
-  RankStatus& status = ranks_[rank].status;
-  status.loaded_bytes = progress.loaded_bytes;
-  status.total_bytes = progress.total_bytes;
-  status.last_step_begun = progress.last_step_begun;
-  status.last_step_finished = progress.last_step_finished;
+  ranks_.OnHeartbeat(rank, progress);
 }
 
 void Generation::OnReady(int rank, const v1::Ready& ready) {
-  RankStatus& status = ranks_[rank].status;
-  ranks_[rank].ready = ready;
-  status.state = RankState::kReady;
-  status.weight_bytes = ready.weight_bytes();
-  status.bytes_read = ready.bytes_read();
-  status.kv_cache_bytes = ready.kv_cache_bytes();
+  ranks_.OnReady(rank, ready);
   watch_->OnReady(rank, MonotonicNow());
-  LogInfo("worker ready", {{"rank", rank},
-                           {"pid", status.pid},
-                           {"weight_bytes", status.weight_bytes},
-                           {"read_bytes", status.bytes_read},
-                           {"kv_cache_bytes", status.kv_cache_bytes}});
 }
 
 void Generation::OnFailure(int rank, const v1::Failure& failure) {
   const absl::StatusCode code = CodeOf(failure);
   const std::string step = failure.step() == 0 ? "" : absl::StrCat(" in step ", failure.step());
-  const absl::Status status(code, absl::StrCat(NameOf(rank), " failed", step, ": ", failure.message()));
+  const absl::Status status(code, absl::StrCat(ranks_.NameOf(rank), " failed", step, ": ", failure.message()));
   AddCause(code == absl::StatusCode::kAborted ? CauseKind::kPeerAborted : CauseKind::kRoot, status,
            /*is_final=*/!is_up_ && IsBeyondRestarts(code));
 }
 
 void Generation::LookForDeaths() {
-  for (Rank& rank : ranks_) {
-    RankStatus& status = rank.status;
-    if (status.state == RankState::kLost || status.state == RankState::kStopped) continue;
-    const std::optional<ProcessEnd> end = rank.process->TryReap();
-    if (!end) continue;
-    const bool is_wanted = is_draining_ && end->is_success();
-    status.state = is_wanted ? RankState::kStopped : RankState::kLost;
-    if (is_wanted) continue;
-    AddCause(end->was_killed ? CauseKind::kRoot : CauseKind::kExited,
-             absl::UnavailableError(absl::StrCat(NameOf(status.rank), " ", end->Describe())));
+  for (const auto& [rank, end] : ranks_.TakeEnded(is_draining_)) {
+    if (is_draining_ && end.is_success()) continue;  // as it should
+    AddCause(end.was_killed ? CauseKind::kRoot : CauseKind::kExited,
+             absl::UnavailableError(absl::StrCat(ranks_.NameOf(rank), " ", end.Describe())));
   }
 }
 
@@ -278,12 +209,11 @@ absl::Status Generation::Drain(absl::Time deadline) {
   context_.channel.CloseSending();
   v1::ConnectResponse message;
   message.mutable_drain();
-  for (const Rank& rank : ranks_) Send(rank.status.rank, Serialize(message));
-  while (!AllHaveEnded() && !first_cause_.Get(MonotonicNow()) && context_.mailbox.order() != Order::kStop) {
+  for (int rank = 0; rank < ranks_.size(); ++rank) Send(rank, message);
+  while (!ranks_.Running().empty() && !first_cause_.Get(MonotonicNow()) && context_.mailbox.order() != Order::kStop) {
     if (MonotonicNow() >= deadline) {
-      const auto left = std::find_if(ranks_.begin(), ranks_.end(), [](Rank& r) { return !r.process->TryReap(); });
-      AddCause(CauseKind::kRoot, absl::DeadlineExceededError(
-                                     absl::StrCat(NameOf(left->status.rank), " had not finished in time; killed")));
+      AddCause(CauseKind::kRoot, absl::DeadlineExceededError(absl::StrCat(ranks_.NameOf(ranks_.Running().front()),
+                                                                          " had not finished in time; killed")));
       break;
     }
     Turn();
@@ -295,29 +225,11 @@ absl::Status Generation::Drain(absl::Time deadline) {
 
 void Generation::End(absl::Duration grace) {
   is_up_ = false;
-  for (const Rank& rank : ranks_) {
-    if (rank.stream != nullptr) rank.stream->Close({grpc::StatusCode::UNAVAILABLE, "the worker group ends"});
-  }
-  const absl::Time grace_end = MonotonicNow() + grace;
-  for (Rank& rank : ranks_) {
-    if (rank.process) rank.process->ReapBy(grace_end);
-  }
-  for (Rank& rank : ranks_) {
-    if (rank.process) rank.process->Kill();
-  }
-  for (Rank& rank : ranks_) {
-    rank.process.reset();  // waits for its end
-    rank.status.pid = 0;
-    if (rank.status.state != RankState::kLost) rank.status.state = RankState::kStopped;
-  }
+  ranks_.End(grace);
   Publish();
 }
 
-void Generation::Publish() {
-  std::vector<RankStatus> ranks;
-  for (const Rank& rank : ranks_) ranks.push_back(rank.status);
-  context_.publish(ranks, is_up_);
-}
+void Generation::Publish() { context_.publish(ranks_.Statuses(), is_up_); }
 
 void Generation::AddCause(CauseKind kind, absl::Status status, bool is_final) {
   const absl::Time now = MonotonicNow();
@@ -327,32 +239,10 @@ void Generation::AddCause(CauseKind kind, absl::Status status, bool is_final) {
   first_cause_.Add({.kind = kind, .status = std::move(status), .is_final = is_final}, now);
 }
 
-std::string Generation::NameOf(int rank) const {
-  return absl::StrCat("rank ", rank, " (pid ", ranks_[rank].status.pid, ")");
-}
-
-bool Generation::AllHaveSaidHello() const {
-  return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.stream != nullptr; });
-}
-
-bool Generation::AllAreReady() const {
-  return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.ready.has_value(); });
-}
-
-bool Generation::AllHaveEnded() const { return PidfdsOfRunning().empty(); }
-
-std::vector<int> Generation::PidfdsOfRunning() const {
-  std::vector<int> pidfds;
-  for (const Rank& rank : ranks_) {
-    if (rank.process && rank.process->is_running()) pidfds.push_back(rank.process->pidfd());
+void Generation::Send(int rank, const v1::ConnectResponse& message) {
+  if (absl::Status status = ranks_.Send(rank, Serialize(message)); !status.ok()) {
+    AddCause(CauseKind::kRoot, std::move(status));
   }
-  return pidfds;
-}
-
-void Generation::Send(int rank, const grpc::ByteBuffer& message) {
-  const absl::Status status = ranks_[rank].stream->Send(message);
-  if (status.ok()) return;
-  AddCause(CauseKind::kRoot, absl::UnavailableError(absl::StrCat(NameOf(rank), " ", std::string(status.message()))));
 }
 
 }  // namespace trireme::server

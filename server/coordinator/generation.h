@@ -4,7 +4,6 @@
 #pragma once
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,10 +13,10 @@
 #include "server/coordinator/first_cause.h"
 #include "server/coordinator/group_watch.h"
 #include "server/coordinator/mailbox.h"
+#include "server/coordinator/ranks.h"
 #include "server/coordinator/roster.h"
 #include "server/coordinator/step_channel.h"
 #include "server/coordinator/worker_group.h"
-#include "server/coordinator/worker_process.h"
 
 namespace trireme::server {
 
@@ -52,15 +51,7 @@ class Generation {
   void End(absl::Duration grace);
 
  private:
-  struct Rank {
-    std::optional<WorkerProcess> process;   // empty if it could not be started
-    std::shared_ptr<ControlStream> stream;  // empty before hello
-    std::optional<worker::v1::Ready> ready;
-    RankStatus status;
-  };
-
   bool StartAll();
-  absl::Status StartProcesses();
   void ConfigureAll();
   bool OpenChannel();
 
@@ -80,16 +71,11 @@ class Generation {
   void Publish();
 
   void AddCause(CauseKind kind, absl::Status status, bool is_final = false);
-  std::string NameOf(int rank) const;  // "rank 1 (pid 123)"
-  bool AllHaveSaidHello() const;
-  bool AllAreReady() const;
-  bool AllHaveEnded() const;
-  std::vector<int> PidfdsOfRunning() const;
-  void Send(int rank, const grpc::ByteBuffer& message);
+  void Send(int rank, const worker::v1::ConnectResponse& message);
 
   const GenerationContext context_;
   const std::uint64_t number_;
-  std::vector<Rank> ranks_;
+  Ranks ranks_;
   std::optional<GroupWatch> watch_;  // once the processes run
   FirstCause first_cause_;
   bool is_up_ = false;

@@ -35,6 +35,7 @@ class ControlHost::Service : public worker::v1::WorkerControlService::WithRawCal
 };
 
 absl::StatusOr<std::unique_ptr<ControlHost>> ControlHost::Start(ControlEvents* events) {
+  PrivateDirectory::RemoveAbandoned();
   ASSIGN_OR_RETURN(PrivateDirectory directory, PrivateDirectory::Make(sizeof(kSocketName)));
   std::unique_ptr<ControlHost> host(new ControlHost(std::move(directory), events));
   RETURN_IF_ERROR(host->Listen());

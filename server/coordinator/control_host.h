@@ -13,7 +13,7 @@ namespace trireme::server {
 
 class ControlHost {
  public:
-  // `events` outlives the host.
+  // `events` outlives the host. Removes the sockets of servers that were killed.
   static absl::StatusOr<std::unique_ptr<ControlHost>> Start(ControlEvents* events);
 
   // Ends every stream; none of `events` is called after it.
@@ -21,7 +21,7 @@ class ControlHost {
   ControlHost(const ControlHost&) = delete;
   ControlHost& operator=(const ControlHost&) = delete;
 
-  // What workers dial: "unix:/run/user/0/trireme-x1y2z3/control".
+  // What workers dial: "unix:/run/user/0/trireme-control-x1y2z3/control".
   const std::string& address() const { return address_; }
 
  private:

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <filesystem>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -22,6 +24,7 @@
 namespace trireme::server {
 namespace {
 
+using ::testing::Contains;
 using ::testing::IsEmpty;
 
 // A group_server in a process of its own.
@@ -31,8 +34,8 @@ class ServerDeathTest : public testing::Test {
     AdoptOrphans();
     std::filesystem::create_directories(runtime_);
   }
-  // A server that is killed cannot remove the folder of its control socket.
   ~ServerDeathTest() override { std::filesystem::remove_all(runtime_); }
+
   // Returns the workers' pids.
   std::vector<pid_t> Start(const std::string& script) {
     std::array<int, 2> pipe_ends;
@@ -63,6 +66,14 @@ class ServerDeathTest : public testing::Test {
     for (const pid_t pid : workers) EXPECT_EQ(kill(pid, 0), -1) << pid;
   }
 
+  // Of the control sockets, sorted.
+  std::vector<std::filesystem::path> Folders() const {
+    std::vector<std::filesystem::path> folders;
+    for (const auto& entry : std::filesystem::directory_iterator(runtime_)) folders.push_back(entry.path());
+    std::sort(folders.begin(), folders.end());
+    return folders;
+  }
+
   const std::filesystem::path runtime_ = std::filesystem::path(testing::TempDir()) / absl::StrCat("death", getpid());
   std::optional<WorkerProcess> server_;
 };
@@ -75,6 +86,21 @@ TEST_F(ServerDeathTest, AFrozenWorkerDoesNotOutliveIt) {
   const std::vector<pid_t> workers = Start("");
   kill(workers[1], SIGSTOP);
   KillServerAndExpectNoWorker(workers);
+}
+
+// A server that is killed cannot remove the folder of its control socket.
+TEST_F(ServerDeathTest, TheNextServerRemovesItsFolderAndNotThatOfOneThatRuns) {
+  KillServerAndExpectNoWorker(Start(""));
+  const std::vector<std::filesystem::path> left = Folders();
+  ASSERT_EQ(left.size(), 1u);
+  Start("");
+  const std::vector<std::filesystem::path> running = Folders();
+  ASSERT_EQ(running.size(), 1u);
+  EXPECT_NE(running, left);
+  const std::optional<WorkerProcess> other = std::exchange(server_, std::nullopt);
+  Start("");
+  EXPECT_EQ(Folders().size(), 2u);
+  EXPECT_THAT(Folders(), Contains(running[0]));
 }
 
 }  // namespace

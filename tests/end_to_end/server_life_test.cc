@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -14,6 +16,7 @@
 namespace trireme::end_to_end {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 const char* const kTinyModel = TRIREME_FIXTURES "/hf/text_llama";
@@ -22,18 +25,20 @@ bool ExitedWith(std::optional<int> status, int code) {
   return status && WIFEXITED(*status) && WEXITSTATUS(*status) == code;
 }
 
-// An open stream of a request that takes long.
-struct LongStream {
-  explicit LongStream(ServerProcess& server, std::uint32_t max_tokens = 1023) {
+// A greedy request, which takes long unless told otherwise.
+struct Stream {
+  explicit Stream(ServerProcess& server, std::uint32_t max_tokens = 1023) {
     v1::GenerateRequest request;
+    request.mutable_sampling()->set_temperature(0);
     request.mutable_stopping()->set_max_tokens(max_tokens);
     request.mutable_token_ids()->add_ids(1);
     request.mutable_stopping()->set_ignore_eos(true);
     context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(120)));
     reader = server.stub().Generate(&context, request);
-    v1::GenerateResponse first;
-    EXPECT_TRUE(reader->Read(&first));
   }
+
+  // Waits for the first tokens.
+  bool Begins() { return reader->Read(&last); }
 
   grpc::Status ReadToTheEnd() {
     while (reader->Read(&last)) {
@@ -41,10 +46,35 @@ struct LongStream {
     return reader->Finish();
   }
 
+  std::vector<std::uint32_t> TokenIds() const {  // once it has ended with OK
+    if (last.complete().completions().empty()) return {};
+    const auto& ids = last.complete().completions(0).token_ids();
+    return {ids.begin(), ids.end()};
+  }
+
   grpc::ClientContext context;
   std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> reader;
   v1::GenerateResponse last;
 };
+
+std::vector<std::uint32_t> ShortAnswer(ServerProcess& server) {
+  Stream stream(server, /*max_tokens=*/20);
+  const grpc::Status status = stream.ReadToTheEnd();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(stream.TokenIds().size(), 20u);
+  return stream.TokenIds();
+}
+
+std::vector<pid_t> WorkerPids(ServerProcess& server) {
+  const v1::GetServerInfoResponse info = server.ServerInfo();
+  std::vector<pid_t> pids;
+  for (const v1::RankInfo& rank : info.ranks()) pids.push_back(static_cast<pid_t>(rank.pid()));
+  return pids;
+}
+
+void ExpectGone(const std::vector<pid_t>& pids) {
+  for (const pid_t pid : pids) EXPECT_EQ(kill(pid, 0), -1) << pid;
+}
 
 TEST(ServerStart, RefusesADegreeThatDoesNotFitAtOnceWithThoseThatDo) {
   const std::optional<std::string> model = DemoModel();
@@ -106,18 +136,20 @@ TEST(ServerLife, TellsRanksHealthAndMetrics) {
 TEST(ServerLife, FinishesOpenStreamsAfterSigtermAndExitsWithZero) {
   ServerProcess server(kTinyModel, {"--tp-degree", "2", "--drain-timeout", "200s"});
   ASSERT_TRUE(server.BecomesServing());
-  LongStream stream(server);
+  Stream stream(server);
+  ASSERT_TRUE(stream.Begins());
   server.Signal(SIGTERM);
   ASSERT_TRUE(server.WaitForLog("draining").has_value());
   EXPECT_TRUE(stream.ReadToTheEnd().ok());
-  EXPECT_EQ(stream.last.complete().completions(0).token_ids_size(), 1023);
+  EXPECT_EQ(stream.TokenIds().size(), 1023u);
   EXPECT_TRUE(ExitedWith(server.WaitForExit(), 0));
 }
 
 TEST(ServerLife, CutsStreamsOffWhenTheDrainTimeoutPasses) {
   ServerProcess server(kTinyModel, {"--drain-timeout", "0s"});
   ASSERT_TRUE(server.BecomesServing());
-  LongStream stream(server);
+  Stream stream(server);
+  ASSERT_TRUE(stream.Begins());
   server.Signal(SIGTERM);
   EXPECT_EQ(stream.ReadToTheEnd().error_code(), grpc::StatusCode::ABORTED);
   EXPECT_TRUE(ExitedWith(server.WaitForExit(), 0));
@@ -126,19 +158,46 @@ TEST(ServerLife, CutsStreamsOffWhenTheDrainTimeoutPasses) {
 TEST(ServerLife, StartsTheGroupAgainWhenAWorkerIsKilled) {
   ServerProcess server(kTinyModel, {"--tp-degree", "2"});
   ASSERT_TRUE(server.BecomesServing());
-  const auto victim = static_cast<pid_t>(server.ServerInfo().ranks(1).pid());
-  LongStream stream(server);
+  const std::vector<std::uint32_t> answer = ShortAnswer(server);
+  const std::vector<pid_t> pids = WorkerPids(server);
+  Stream stream(server);
+  ASSERT_TRUE(stream.Begins());
   const absl::Time killed_at = absl::Now();
-  ASSERT_EQ(kill(victim, SIGKILL), 0);
+  ASSERT_EQ(kill(pids.at(1), SIGKILL), 0);
   const grpc::Status status = stream.ReadToTheEnd();
+  EXPECT_LT(absl::Now() - killed_at, absl::Seconds(1));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("rank 1"));
-  EXPECT_LT(absl::Now() - killed_at, absl::Seconds(2));
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("rank 1"), HasSubstr("SIGKILL")));
   ASSERT_TRUE(server.BecomesServing(/*generation=*/2));
-  LongStream again(server, /*max_tokens=*/20);
-  EXPECT_TRUE(again.ReadToTheEnd().ok());
+  ExpectGone(pids);
+  EXPECT_EQ(ShortAnswer(server), answer);
   EXPECT_EQ(server.ServerInfo().group_restarts(), 1u);
   EXPECT_THAT(server.ServerInfo().last_restart_reason(), HasSubstr("rank 1"));
+}
+
+TEST(ServerLife, StartsTheGroupAgainWhenAWorkerFreezes) {
+  ServerProcess server(kTinyModel, {"--tp-degree", "2"});
+  ASSERT_TRUE(server.BecomesServing());
+  const std::vector<std::uint32_t> answer = ShortAnswer(server);
+  const std::vector<pid_t> pids = WorkerPids(server);
+  Stream stream(server);
+  ASSERT_TRUE(stream.Begins());
+  const absl::Time frozen_at = absl::Now();
+  ASSERT_EQ(kill(pids.at(1), SIGSTOP), 0);
+  Stream late(server, /*max_tokens=*/20);  // no token of its own will come from this group
+  const grpc::Status status = stream.ReadToTheEnd();
+  EXPECT_LT(absl::Now() - frozen_at, absl::Seconds(10));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("rank 1"), HasSubstr("heartbeat")));
+  ASSERT_TRUE(server.BecomesServing(/*generation=*/2));
+  ExpectGone(pids);
+  EXPECT_EQ(ShortAnswer(server), answer);
+  if (const grpc::Status late_status = late.ReadToTheEnd(); late_status.ok()) {  // it had not been let in yet
+    EXPECT_EQ(late.TokenIds(), answer);
+  } else {
+    EXPECT_EQ(late_status.error_code(), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_THAT(late_status.error_message(), HasSubstr("rank 1"));
+  }
 }
 
 TEST(ServerLife, LeavesNoWorkerBehindWhenItIsKilled) {
@@ -151,7 +210,8 @@ TEST(ServerLife, LeavesNoWorkerBehindWhenItIsKilled) {
 TEST(ServerLife, EndsAtOnceOnASecondSignal) {
   ServerProcess server(kTinyModel, {"--drain-timeout", "100s"});
   ASSERT_TRUE(server.BecomesServing());
-  LongStream stream(server);
+  Stream stream(server);
+  ASSERT_TRUE(stream.Begins());
   kill(static_cast<pid_t>(server.ServerInfo().ranks(0).pid()), SIGSTOP);  // so that the stream does not end by itself
   server.Signal(SIGTERM);
   ASSERT_TRUE(server.WaitForLog("draining").has_value());

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -21,8 +20,9 @@ struct EngineOptions {
   SchedulerLimits limits;
   std::uint32_t max_model_len = 0;  // prompt and output together, in tokens; > 1
   // Steps sent before the result of the first is read; sampled tokens need not be known to send the next decode.
-  std::uint32_t max_steps_in_flight = 1;      // > 0
-  std::uint32_t max_waiting_requests = 1024;  // > 0
+  std::uint32_t max_steps_in_flight = 1;  // > 0
+  // > 0. Sequences count; a request is let in while fewer wait, so that its own `n` may go beyond.
+  std::uint32_t max_waiting_requests = 1024;
 };
 
 // InvalidArgument names the option that is out of range, or the pair that does not go together.
@@ -30,8 +30,10 @@ absl::Status Validate(const EngineOptions& options);
 
 // How busy it is, at one moment.
 struct Loads {
-  std::uint32_t running_requests = 0;
-  std::uint32_t waiting_requests = 0;
+  std::uint32_t running_requests = 0;  // of which a sequence runs
+  std::uint32_t waiting_requests = 0;  // the others
+  std::uint32_t running_sequences = 0;
+  std::uint32_t waiting_sequences = 0;
   std::uint32_t used_kv_blocks = 0;   // of the fullest KV group
   std::uint32_t total_kv_blocks = 0;  // of that group; 0 while none is up
   std::uint64_t preemptions = 0;      // since the engine was made
@@ -39,20 +41,34 @@ struct Loads {
   bool draining = false;
 };
 
+// Of a request that has ended.
+struct RequestSummary {
+  // "eos", "stop", "length", "time_limit", "aborted": of the sequence that ended last; or a status code's name in lower
+  // case ("cancelled", "deadline_exceeded").
+  std::string outcome;
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t cached_tokens = 0;     // of the prompt
+  std::uint32_t generated_tokens = 0;  // of all sequences
+  std::uint32_t max_tokens = 0;        // of each
+  std::uint32_t n = 1;
+  // Queued until first_scheduled, prefill until first_token, decode until finished.
+  RequestTimings timings;
+};
+
 // What the engine reports to whoever keeps metrics. Called on the engine's thread; must not block.
 class EngineStatistics {
  public:
   virtual ~EngineStatistics() = default;
+  // Of a request, whichever sequence it belongs to.
   virtual void OnFirstToken(absl::Duration since_submit) = 0;
-  // Between two tokens of one request.
+  // Between two tokens of one sequence.
   virtual void OnInterToken(absl::Duration gap) = 0;
   // Rows and sequences of one step, and its time on rank 0.
   virtual void OnStep(absl::Duration worker_time, std::uint32_t num_tokens, std::uint32_t num_sequences) = 0;
   // A prompt counts once, together with its request's first token.
   virtual void OnTokens(std::uint32_t prompt_tokens, std::uint32_t generated_tokens) = 0;
-  // Before the observer's last call. `outcome`: "eos", "stop", "length", "aborted", or a status code's name in lower
-  // case ("cancelled", "deadline_exceeded").
-  virtual void OnRequestEnd(std::string_view outcome, absl::Duration since_submit) = 0;
+  // Once for each request, before the observer's last call.
+  virtual void OnRequestEnd(const RequestSummary& summary) = 0;
 };
 
 class Engine final : public StepListener {
@@ -68,10 +84,10 @@ class Engine final : public StepListener {
   // answers UNAVAILABLE from now on, and the link's calls are ignored. Idempotent. Not to be called by an observer.
   void Stop();
 
-  // Queues the request. OK: the observer will get exactly one OnFinish or OnError. Else it is never called.
+  // Queues the request. OK: the observer will get OnFinish for each of its `n`, or OnError. Else it is never called.
   // UNAVAILABLE: no group is up, or draining. ALREADY_EXISTS: a request of this id is alive. RESOURCE_EXHAUSTED: its
   // prompt could never fit in the KV cache (says both sizes), or the queue is full (IsRetryable tells which).
-  // INVALID_ARGUMENT: prompt empty or too long for max_model_len, or max_tokens is 0.
+  // INVALID_ARGUMENT: prompt empty or too long for max_model_len, or max_tokens or n is 0.
   absl::Status Submit(Request request, std::shared_ptr<RequestObserver> observer);
 
   // Ends the request with CANCELLED (the client has gone), if it is alive and `observer` is its own: so a late Cancel

@@ -19,8 +19,8 @@ void EngineLoop::Run() {
 
 // Waits for events and handles them; false once the loop shall end.
 bool EngineLoop::Receive() {
-  const absl::Time next_deadline = deadlines_.empty() ? absl::InfiniteFuture() : deadlines_.begin()->first;
-  for (Event& event : gate_.Take(next_deadline)) {
+  const absl::Time next_expiry = expiries_.empty() ? absl::InfiniteFuture() : expiries_.begin()->first;
+  for (Event& event : gate_.Take(next_expiry)) {
     std::visit([this](auto& e) { On(std::move(e)); }, event);
     if (stopped_) return false;
   }
@@ -30,16 +30,17 @@ bool EngineLoop::Receive() {
 
 void EngineLoop::On(SubmitEvent event) {
   const std::uint64_t key = event.key;
-  const Sequence& sequence = waiting_.try_emplace(key, std::move(event)).first->second;
-  if (sequence.deadline != absl::InfiniteFuture()) deadlines_.emplace(sequence.deadline, key);
+  ActiveRequest& request = requests_.try_emplace(key, std::move(event)).first->second;
+  for (std::uint32_t index = 0; index < request.n; ++index) waiting_.try_emplace(key + index, &request, index);
+  if (request.expires != absl::InfiniteFuture()) expiries_.emplace(request.expires, key);
 }
 
 void EngineLoop::On(CancelEvent event) {
-  if (Find(event.key) != nullptr) Fail(event.key, absl::CancelledError("cancelled by the client"));
+  if (requests_.contains(event.key)) Fail(event.key, absl::CancelledError("cancelled by the client"));
 }
 
 void EngineLoop::On(AbortEvent event) {
-  if (Find(event.key) != nullptr) Finish(event.key, FinishReason::kAborted);
+  if (requests_.contains(event.key)) FinishAll(event.key, FinishReason::kAborted);
 }
 
 void EngineLoop::On(GroupUpEvent event) {
@@ -47,18 +48,25 @@ void EngineLoop::On(GroupUpEvent event) {
   length_limit_ = LengthLimit(options_, event.capacity);
   last_step_ = 0;
   gate_.Publish(CurrentLoads());
-  // The new group may be smaller than that for which the waiting ones were let in.
+  EndTooLong();
+}
+
+// A new group may be smaller than that for which the waiting ones were let in.
+void EngineLoop::EndTooLong() {
   std::vector<std::uint64_t> too_long;
   for (const auto& [key, sequence] : waiting_) {
     if (sequence.tokens.size() >= length_limit_) too_long.push_back(key);
   }
   for (const std::uint64_t key : too_long) {
-    if (waiting_.at(key).num_generated() > 0) {
+    const auto found = waiting_.find(key);
+    if (found == waiting_.end()) continue;  // ended with its request
+    const ActiveRequest& request = *found->second.request;
+    if (request.num_generated > 0) {
       Finish(key, FinishReason::kLength);
     } else {
-      Fail(key, absl::ResourceExhaustedError(absl::StrCat("the prompt has ", waiting_.at(key).tokens.size(),
-                                                          " tokens; the restarted workers' KV cache can hold ",
-                                                          length_limit_ - 1)));
+      Fail(request.key, absl::ResourceExhaustedError(absl::StrCat("the prompt has ", request.num_prompt_tokens(),
+                                                                  " tokens; the restarted workers' KV cache can hold ",
+                                                                  length_limit_ - 1)));
     }
   }
 }
@@ -94,12 +102,16 @@ void EngineLoop::On(StopEvent) {
 
 void EngineLoop::EndExpired() {
   const absl::Time now = absl::Now();
-  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
-    const Sequence& sequence = *Find(deadlines_.begin()->second);
-    Fail(sequence.key,
-         absl::DeadlineExceededError(absl::StrCat("the deadline passed after ", sequence.num_generated(),
-                                                  " of at most ", sequence.stopping.max_tokens, " tokens")));
+  while (!expiries_.empty() && expiries_.begin()->first <= now) {
+    EndExpired(requests_.at(expiries_.begin()->second));
   }
+}
+
+void EngineLoop::EndExpired(const ActiveRequest& request) {
+  if (request.deadline > request.expires) return FinishAll(request.key, FinishReason::kTimeLimit);
+  const std::uint64_t most = std::uint64_t{request.n} * request.stopping.max_tokens;
+  Fail(request.key, absl::DeadlineExceededError(absl::StrCat("the deadline passed after ", request.num_generated,
+                                                             " of at most ", most, " tokens")));
 }
 
 }  // namespace trireme::server

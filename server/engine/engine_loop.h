@@ -5,12 +5,14 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/engine/active_request.h"
 #include "server/engine/engine.h"
 #include "server/engine/gate.h"
 #include "server/engine/group_ledger.h"
@@ -43,7 +45,8 @@ class EngineLoop {
     std::uint32_t num_tokens = 0;
     std::uint32_t num_sequences = 0;
   };
-  using Sequences = std::map<std::uint64_t, Sequence>;  // by key: in order of arrival
+  using Requests = std::map<std::uint64_t, ActiveRequest>;  // by key
+  using Sequences = std::map<std::uint64_t, Sequence>;      // by key: in order of arrival
 
   // Receive.
   bool Receive();
@@ -55,6 +58,8 @@ class EngineLoop {
   void On(StepResult result);
   void On(StopEvent event);
   void EndExpired();
+  void EndExpired(const ActiveRequest& request);
+  void EndTooLong();
 
   // Admit, schedule, send.
   void SendSteps();
@@ -67,10 +72,15 @@ class EngineLoop {
   // Stream.
   void Deliver(const Sampling& sampled, const SlotTokens* tokens, std::uint64_t step);
   void Stream(Sequence& sequence, const GeneratedToken& token);
+  void Count(Sequence& sequence);
+
+  // End sequences, all of a request, or all of those that `sequences` belong to.
   void Finish(std::uint64_t key, FinishReason reason, std::optional<std::uint32_t> matched_stop_token_id = {});
-  void Fail(std::uint64_t key, const absl::Status& status);
-  void FailAll(Sequences& sequences, std::string_view why);
-  Sequence Remove(std::uint64_t key, std::string_view outcome);
+  void FinishAll(std::uint64_t request, FinishReason reason);
+  void Fail(std::uint64_t request, const absl::Status& status);
+  void FailAll(const Sequences& sequences, std::string_view why);
+  Sequence RemoveSequence(std::uint64_t key);
+  ActiveRequest RemoveRequest(std::uint64_t request, std::string outcome);
   Sequence* Find(std::uint64_t key);
   Loads CurrentLoads() const;
 
@@ -80,9 +90,10 @@ class EngineLoop {
   EngineStatistics* const statistics_;
 
   bool stopped_ = false;
+  Requests requests_;
   Sequences running_;  // hold a place
   Sequences waiting_;
-  std::set<std::pair<absl::Time, std::uint64_t>> deadlines_;
+  std::set<std::pair<absl::Time, std::uint64_t>> expiries_;  // of requests that have one
   std::uint64_t num_preemptions_ = 0;
 
   // Of the group that is up.

@@ -57,14 +57,17 @@ void EngineLoop::Preempt(std::uint64_t key) {
 Admission EngineLoop::Admit(std::uint64_t key) {
   Sequence& sequence = running_.insert(waiting_.extract(key)).position->second;
   sequence.place = group_->Admit();
-  if (!sequence.first_scheduled.has_value()) sequence.first_scheduled = sequence.Age();
+  ActiveRequest& request = *sequence.request;
+  if (!request.first_scheduled.has_value()) request.first_scheduled = request.Age();
   return {.slot = sequence.place->slot,
           .epoch = sequence.place->epoch,
           .tokens = sequence.tokens,
-          .num_prompt_tokens = sequence.num_prompt_tokens,
+          .num_prompt_tokens = request.num_prompt_tokens(),
           .num_computed = 0,
-          .sampling = sequence.sampling,
-          .ending_token_ids = {}};
+          .sampling = request.sampling,
+          .sample = sequence.index,
+          .min_tokens = request.stopping.min_tokens,
+          .ending_token_ids = request.ending_token_ids};
 }
 
 StepItem EngineLoop::Advance(const ScheduledItem& item, StepInFlight& step) {

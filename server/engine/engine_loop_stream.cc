@@ -34,9 +34,9 @@ std::string OutcomeName(const absl::Status& status) {
 }
 
 // UNAVAILABLE means that a retry cannot double text.
-absl::Status Lost(const Sequence& sequence, std::string_view why) {
+absl::Status Lost(const ActiveRequest& request, std::string_view why) {
   const std::string message(why);
-  return sequence.num_generated() == 0 ? absl::UnavailableError(message) : absl::AbortedError(message);
+  return request.num_generated == 0 ? absl::UnavailableError(message) : absl::AbortedError(message);
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ void EngineLoop::Deliver(const Sampling& sampled, const SlotTokens* tokens, std:
   const auto found = running_.find(sampled.key);
   if (found == running_.end() || found->second.place->epoch != sampled.epoch) return;
   if (tokens == nullptr || tokens->epoch != sampled.epoch || tokens->tokens.size() != 1) {
-    Fail(sampled.key,
+    Fail(found->second.request->key,
          absl::InternalError(absl::StrCat("the workers' result of step ", step, " has not one token of slot ",
                                           sampled.slot, ", epoch ", sampled.epoch)));
     return;
@@ -57,16 +57,8 @@ void EngineLoop::Deliver(const Sampling& sampled, const SlotTokens* tokens, std:
 
 void EngineLoop::Stream(Sequence& sequence, const GeneratedToken& token) {
   sequence.tokens.push_back(token.token_id);
-  const absl::Duration now = sequence.Age();
-  const bool is_first = !sequence.first_token.has_value();
-  if (is_first) sequence.first_token = now;
-  if (statistics_ != nullptr) {
-    if (is_first) statistics_->OnFirstToken(now);
-    if (!is_first) statistics_->OnInterToken(now - sequence.last_token);
-    statistics_->OnTokens(is_first ? sequence.num_prompt_tokens : 0, 1);
-  }
-  sequence.last_token = now;
-  const AfterTokens wish = sequence.observer->OnTokens(0, {&token, 1});
+  Count(sequence);
+  const AfterTokens wish = sequence.request->observer->OnTokens(sequence.index, {&token, 1});
   std::optional<FinishReason> reason = sequence.ReasonToFinish(length_limit_);
   std::optional<std::uint32_t> matched_stop_token_id;
   if (reason == FinishReason::kEos || reason == FinishReason::kStop) matched_stop_token_id = token.token_id;
@@ -74,37 +66,81 @@ void EngineLoop::Stream(Sequence& sequence, const GeneratedToken& token) {
   if (reason) Finish(sequence.key, *reason, matched_stop_token_id);
 }
 
+// Keeps times and counts of a token that has just come.
+void EngineLoop::Count(Sequence& sequence) {
+  ActiveRequest& request = *sequence.request;
+  const absl::Duration now = request.Age();
+  const bool is_first = !request.first_token.has_value();
+  const std::optional<absl::Duration> last_token = std::exchange(sequence.last_token, now);
+  if (is_first) request.first_token = now;
+  ++request.num_generated;
+  if (statistics_ == nullptr) return;
+  if (is_first) statistics_->OnFirstToken(now);
+  if (last_token) statistics_->OnInterToken(now - *last_token);
+  statistics_->OnTokens(is_first ? request.num_prompt_tokens() : 0, 1);
+}
+
 void EngineLoop::Finish(std::uint64_t key, FinishReason reason, std::optional<std::uint32_t> matched_stop_token_id) {
-  const Sequence sequence = Remove(key, OutcomeName(reason));
-  sequence.observer->OnFinish(0, {.reason = reason,
-                                  .matched_stop_token_id = matched_stop_token_id,
-                                  .timings = {.first_scheduled = sequence.first_scheduled,
-                                              .first_token = sequence.first_token,
-                                              .finished = sequence.Age()}});
+  const Sequence sequence = RemoveSequence(key);
+  const auto finish = [&](const ActiveRequest& request) {
+    request.observer->OnFinish(sequence.index, {.reason = reason,
+                                                .matched_stop_token_id = matched_stop_token_id,
+                                                .cached_tokens = request.cached_tokens,
+                                                .timings = request.TimingsAtEnd()});
+  };
+  if (sequence.request->num_unfinished > 0) return finish(*sequence.request);
+  finish(RemoveRequest(sequence.request->key, std::string(OutcomeName(reason))));
 }
 
-void EngineLoop::Fail(std::uint64_t key, const absl::Status& status) {
-  Remove(key, OutcomeName(status)).observer->OnError(status);
+void EngineLoop::FinishAll(std::uint64_t request, FinishReason reason) {
+  const std::uint32_t n = requests_.at(request).n;
+  for (std::uint32_t index = 0; index < n; ++index) {
+    if (Find(request + index) != nullptr) Finish(request + index, reason);
+  }
 }
 
-void EngineLoop::FailAll(Sequences& sequences, std::string_view why) {
+void EngineLoop::Fail(std::uint64_t request, const absl::Status& status) {
+  const std::uint32_t n = requests_.at(request).n;
+  for (std::uint32_t index = 0; index < n; ++index) {
+    if (Find(request + index) != nullptr) RemoveSequence(request + index);
+  }
+  RemoveRequest(request, OutcomeName(status)).observer->OnError(status);
+}
+
+void EngineLoop::FailAll(const Sequences& sequences, std::string_view why) {
   while (!sequences.empty()) {
-    const Sequence& oldest = sequences.begin()->second;
+    const ActiveRequest& oldest = *sequences.begin()->second.request;
     Fail(oldest.key, Lost(oldest, why));
   }
 }
 
-// Takes a sequence out of everything, so that its id and all it held are free before its observer hears of the end.
-Sequence EngineLoop::Remove(std::uint64_t key, std::string_view outcome) {
+// Takes a sequence out of everything, so that all it held is free before its observer hears of the end.
+Sequence EngineLoop::RemoveSequence(std::uint64_t key) {
   auto node = running_.extract(key);
   if (node.empty()) node = waiting_.extract(key);
   CHECK(!node.empty()) << "no sequence " << key;
   Sequence sequence = std::move(node.mapped());
   if (sequence.place.has_value() && group_.has_value()) group_->Release(*sequence.place);
-  deadlines_.erase({sequence.deadline, key});
-  gate_.Forget(sequence.id, CurrentLoads());
-  if (statistics_ != nullptr) statistics_->OnRequestEnd(outcome, sequence.Age());
+  --sequence.request->num_unfinished;
+  gate_.EndSequence(CurrentLoads());
   return sequence;
+}
+
+// Likewise a request whose sequences are gone: so its id is free.
+ActiveRequest EngineLoop::RemoveRequest(std::uint64_t key, std::string outcome) {
+  ActiveRequest request = std::move(requests_.extract(key).mapped());
+  CHECK_EQ(request.num_unfinished, 0u);
+  expiries_.erase({request.expires, key});
+  gate_.Forget(request.id, CurrentLoads());
+  if (statistics_ == nullptr) return request;
+  statistics_->OnRequestEnd({.outcome = std::move(outcome),
+                             .prompt_tokens = request.num_prompt_tokens(),
+                             .cached_tokens = request.cached_tokens,
+                             .generated_tokens = request.num_generated,
+                             .max_tokens = request.stopping.max_tokens,
+                             .n = request.n,
+                             .timings = request.TimingsAtEnd()});
+  return request;
 }
 
 Sequence* EngineLoop::Find(std::uint64_t key) {
@@ -114,7 +150,11 @@ Sequence* EngineLoop::Find(std::uint64_t key) {
 }
 
 Loads EngineLoop::CurrentLoads() const {
-  Loads loads{.running_requests = static_cast<std::uint32_t>(running_.size()), .preemptions = num_preemptions_};
+  std::set<const ActiveRequest*> running;
+  for (const auto& [key, sequence] : running_) running.insert(sequence.request);
+  Loads loads{.running_requests = static_cast<std::uint32_t>(running.size()),
+              .running_sequences = static_cast<std::uint32_t>(running_.size()),
+              .preemptions = num_preemptions_};
   if (group_.has_value()) {
     loads.used_kv_blocks = group_->used_blocks();
     loads.total_kv_blocks = group_->total_blocks();

@@ -18,6 +18,7 @@ absl::Status CheckRequest(const Request& request, const EngineOptions& options) 
                      options.max_model_len, " takes at most ", options.max_model_len - 1, " and one to generate"));
   }
   if (request.stopping.max_tokens == 0) return absl::InvalidArgumentError("max_tokens is 0; expected at least 1");
+  if (request.n == 0) return absl::InvalidArgumentError("n is 0; expected at least 1");
   return absl::OkStatus();
 }
 
@@ -45,16 +46,15 @@ absl::Status Gate::CheckRoom(const Request& request) const {
   if (alive_.contains(request.id)) {
     return absl::AlreadyExistsError(absl::StrCat("a request with id \"", request.id, "\" is running"));
   }
-  if (NumWaiting() >= options_.max_waiting_requests) {
+  if (NumWaitingSequences() >= options_.max_waiting_requests) {
     return QueueFullError(absl::StrCat("the queue is full: ", options_.max_waiting_requests, " requests wait"));
   }
   return absl::OkStatus();
 }
 
 // Those the loop has not taken out of the inbox wait, too.
-std::uint32_t Gate::NumWaiting() const {
-  const auto alive = static_cast<std::uint32_t>(alive_.size());
-  return alive - std::min(alive, published_.running_requests);
+std::uint32_t Gate::NumWaitingSequences() const {
+  return num_sequences_ - std::min(num_sequences_, published_.running_sequences);
 }
 
 absl::Status Gate::Submit(Request request, std::shared_ptr<RequestObserver> observer) {
@@ -62,8 +62,10 @@ absl::Status Gate::Submit(Request request, std::shared_ptr<RequestObserver> obse
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(CheckOpen());
   RETURN_IF_ERROR(CheckRoom(request));
-  alive_[request.id] = {.key = ++last_key_, .observer = observer.get()};
-  PutLocked(SubmitEvent{.key = last_key_,
+  const std::uint64_t key = std::exchange(next_key_, next_key_ + request.n);
+  alive_[request.id] = {.key = key, .observer = observer.get()};
+  num_sequences_ += request.n;
+  PutLocked(SubmitEvent{.key = key,
                         .request = std::move(request),
                         .observer = std::move(observer),
                         .submitted = std::chrono::steady_clock::now()});
@@ -100,8 +102,11 @@ bool Gate::WaitUntilIdle(absl::Time deadline) {
 Loads Gate::loads() {
   MutexLock lock(mutex_);
   Loads loads = published_;
-  loads.running_requests = std::min(loads.running_requests, static_cast<std::uint32_t>(alive_.size()));
-  loads.waiting_requests = NumWaiting();
+  const auto alive = static_cast<std::uint32_t>(alive_.size());
+  loads.running_requests = std::min(loads.running_requests, alive);
+  loads.waiting_requests = alive - loads.running_requests;
+  loads.running_sequences = std::min(loads.running_sequences, num_sequences_);
+  loads.waiting_sequences = NumWaitingSequences();
   loads.group_up = group_up_;
   loads.draining = draining_;
   return loads;
@@ -150,6 +155,13 @@ std::vector<Event> Gate::Take(absl::Time deadline) {
 void Gate::Publish(const Loads& loads) {
   MutexLock lock(mutex_);
   published_ = loads;
+}
+
+void Gate::EndSequence(const Loads& loads) {
+  MutexLock lock(mutex_);
+  published_ = loads;
+  CHECK_GT(num_sequences_, 0u);
+  --num_sequences_;
 }
 
 void Gate::Forget(const std::string& id, const Loads& loads) {

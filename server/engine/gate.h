@@ -25,16 +25,16 @@ std::uint32_t LengthLimit(const EngineOptions& options, const GroupCapacity& cap
 
 // Events for the loop.
 struct SubmitEvent {
-  std::uint64_t key = 0;  // grows with each request
+  std::uint64_t key = 0;  // of its first sequence; the others' follow. Grows in order of arrival
   Request request;
   std::shared_ptr<RequestObserver> observer;
   std::chrono::steady_clock::time_point submitted;
 };
 struct CancelEvent {
-  std::uint64_t key = 0;
+  std::uint64_t key = 0;  // as in the SubmitEvent
 };
 struct AbortEvent {
-  std::uint64_t key = 0;
+  std::uint64_t key = 0;  // as in the SubmitEvent
 };
 struct GroupUpEvent {
   GroupCapacity capacity;
@@ -69,9 +69,11 @@ class Gate {
 
   // For the loop. Waits until there are events or `deadline` has passed; returns those there are, in order.
   std::vector<Event> Take(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);
-  // What loads() says from now on of running requests, blocks and preemptions.
+  // What loads() says from now on of what runs, of blocks and preemptions.
   void Publish(const Loads& loads) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The same, and the request is no longer alive: its id may be used again.
+  // The same, and one of the sequences has ended.
+  void EndSequence(const Loads& loads) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same, and the request, whose sequences have ended, is no longer alive: its id may be used again.
   void Forget(const std::string& id, const Loads& loads) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -83,7 +85,7 @@ class Gate {
   void PutLocked(Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckOpen() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckRoom(const Request& request) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::uint32_t NumWaiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::uint32_t NumWaitingSequences() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const EngineOptions options_;
   Mutex mutex_;
@@ -91,7 +93,8 @@ class Gate {
   CondVar is_idle_;
   std::vector<Event> inbox_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Alive> alive_ ABSL_GUARDED_BY(mutex_);
-  std::uint64_t last_key_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::uint32_t num_sequences_ ABSL_GUARDED_BY(mutex_) = 0;  // of those alive, that have not ended
+  std::uint64_t next_key_ ABSL_GUARDED_BY(mutex_) = 1;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool group_up_ ABSL_GUARDED_BY(mutex_) = false;

@@ -82,7 +82,8 @@ struct RequestTimings {
 struct Finish {
   FinishReason reason = FinishReason::kLength;
   std::optional<std::uint32_t> matched_stop_token_id = {};  // for kEos and kStop; nothing if the observer said kStop
-  RequestTimings timings;
+  std::uint32_t cached_tokens = 0;  // of the request's prompt, whose keys and values were in the prefix cache
+  RequestTimings timings;           // of the request, until now
 };
 
 // What an observer wants of a sequence that has given it tokens.

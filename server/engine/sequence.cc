@@ -1,24 +1,15 @@
 #include "server/engine/sequence.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace trireme::server {
 
-Sequence::Sequence(SubmitEvent event)
-    : key(event.key),
-      id(std::move(event.request.id)),
-      sampling(event.request.sampling),
-      stopping(std::move(event.request.stopping)),
-      deadline(event.request.deadline),
-      observer(std::move(event.observer)),
-      tokens(std::move(event.request.prompt)),
-      num_prompt_tokens(static_cast<std::uint32_t>(tokens.size())),
-      submitted(event.submitted) {}
+Sequence::Sequence(ActiveRequest* of, std::uint32_t index_in_request)
+    : key(of->key + index_in_request), index(index_in_request), request(of), tokens(of->prompt) {}
 
 SequenceView Sequence::View(std::uint32_t length_limit) const {
   // Nothing is computed from the last token that it may have.
-  const std::uint64_t wanted = std::uint64_t{num_prompt_tokens} + stopping.max_tokens;
+  const std::uint64_t wanted = std::uint64_t{request->num_prompt_tokens()} + request->stopping.max_tokens;
   const std::uint64_t most = std::min<std::uint64_t>(length_limit, wanted);
   const std::uint64_t sampled = tokens.size() + num_sampling;
   return {.key = key,
@@ -28,6 +19,7 @@ SequenceView Sequence::View(std::uint32_t length_limit) const {
 }
 
 std::optional<FinishReason> Sequence::ReasonToFinish(std::uint32_t length_limit) const {
+  const StoppingParams& stopping = request->stopping;
   if (stopping.stop_token_ids.contains(tokens.back())) return FinishReason::kStop;
   if (stopping.eos_token_ids.contains(tokens.back())) return FinishReason::kEos;
   if (num_generated() == stopping.max_tokens || tokens.size() == length_limit) return FinishReason::kLength;

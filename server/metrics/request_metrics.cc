@@ -81,9 +81,9 @@ void RequestMetrics::OnTokens(std::uint32_t prompt_tokens, std::uint32_t generat
   generation_tokens_.Increment(generated_tokens);
 }
 
-void RequestMetrics::OnRequestEnd(std::string_view outcome, absl::Duration since_submit) {
-  finished_.Add({{"outcome", std::string(outcome)}}).Increment();
-  request_seconds_.Observe(absl::ToDoubleSeconds(since_submit));
+void RequestMetrics::OnRequestEnd(const RequestSummary& summary) {
+  finished_.Add({{"outcome", summary.outcome}}).Increment();
+  request_seconds_.Observe(absl::ToDoubleSeconds(summary.timings.finished));
 }
 
 void RequestMetrics::OnAccepted() { accepted_.Increment(); }

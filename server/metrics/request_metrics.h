@@ -27,7 +27,7 @@ class RequestMetrics final : public EngineStatistics, public ServiceStatistics {
   void OnInterToken(absl::Duration gap) override;
   void OnStep(absl::Duration worker_time, std::uint32_t num_tokens, std::uint32_t num_sequences) override;
   void OnTokens(std::uint32_t prompt_tokens, std::uint32_t generated_tokens) override;
-  void OnRequestEnd(std::string_view outcome, absl::Duration since_submit) override;
+  void OnRequestEnd(const RequestSummary& summary) override;
 
   void OnAccepted() override;
   void OnRefused(std::string_view code) override;

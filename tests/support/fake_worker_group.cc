@@ -18,6 +18,7 @@ std::uint64_t Mix(std::uint64_t x) {  // splitmix64
 }
 
 constexpr std::uint64_t kEmptyHash = 1;
+constexpr std::uint64_t kSampleStride = 0x5851f42d4c957f2du;  // no test has two seeds that far apart
 
 std::uint64_t Extend(std::uint64_t hash, std::uint32_t token) { return Mix(hash ^ (token + 1)); }
 
@@ -27,17 +28,18 @@ std::uint32_t TokenFrom(std::uint64_t hash, std::uint64_t seed, std::uint32_t vo
 
 }  // namespace
 
-std::uint32_t FakeNextToken(std::span<const std::uint32_t> tokens, std::uint64_t seed, std::uint32_t vocab_size) {
+std::uint32_t FakeNextToken(std::span<const std::uint32_t> tokens, std::uint64_t seed, std::uint32_t vocab_size,
+                            std::uint32_t sample) {
   std::uint64_t hash = kEmptyHash;
   for (const std::uint32_t token : tokens) hash = Extend(hash, token);
-  return TokenFrom(hash, seed, vocab_size);
+  return TokenFrom(hash, seed + sample * kSampleStride, vocab_size);
 }
 
 std::vector<std::uint32_t> FakeContinuation(std::vector<std::uint32_t> prompt, std::uint64_t seed,
-                                            std::uint32_t vocab_size, std::uint32_t count) {
+                                            std::uint32_t vocab_size, std::uint32_t count, std::uint32_t sample) {
   std::vector<std::uint32_t> generated;
   for (std::uint32_t i = 0; i < count; ++i) {
-    generated.push_back(FakeNextToken(prompt, seed, vocab_size));
+    generated.push_back(FakeNextToken(prompt, seed, vocab_size, sample));
     prompt.push_back(generated.back());
   }
   return generated;
@@ -168,6 +170,7 @@ void FakeWorkerGroup::Admit(const Admission& admission) {
   slot = {.epoch = admission.epoch,
           .is_taken = true,
           .sampling = admission.sampling,
+          .sample = admission.sample,
           .tokens = admission.tokens,
           .num_computed = 0,
           .block_tables = std::vector<std::vector<std::uint32_t>>(kv_.size())};
@@ -207,7 +210,7 @@ void FakeWorkerGroup::Compute(Slot& slot, std::uint32_t num_tokens) {
 }
 
 GeneratedToken FakeWorkerGroup::Sample(Slot& slot) {
-  const std::uint32_t token = FakeNextToken(slot.tokens, slot.sampling.seed, options_.vocab_size);
+  const std::uint32_t token = FakeNextToken(slot.tokens, slot.sampling.seed, options_.vocab_size, slot.sample);
   slot.tokens.push_back(token);
   GeneratedToken generated{.token_id = token, .logprob = std::nullopt};
   if (slot.sampling.logprobs.has_value()) {

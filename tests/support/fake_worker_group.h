@@ -26,12 +26,13 @@ struct FakeGroupOptions {
   absl::Duration step_time;
 };
 
-// The token that the fake model says after `tokens`.
-std::uint32_t FakeNextToken(std::span<const std::uint32_t> tokens, std::uint64_t seed, std::uint32_t vocab_size);
+// The token that the fake model says after `tokens`, in a request's sequence number `sample`.
+std::uint32_t FakeNextToken(std::span<const std::uint32_t> tokens, std::uint64_t seed, std::uint32_t vocab_size,
+                            std::uint32_t sample = 0);
 
 // The `count` tokens that it generates after `prompt`.
 std::vector<std::uint32_t> FakeContinuation(std::vector<std::uint32_t> prompt, std::uint64_t seed,
-                                            std::uint32_t vocab_size, std::uint32_t count);
+                                            std::uint32_t vocab_size, std::uint32_t count, std::uint32_t sample = 0);
 
 // Thread-safe. The listener outlives it, or is told of nothing after Shutdown.
 class FakeWorkerGroup final : public StepLink {
@@ -62,6 +63,7 @@ class FakeWorkerGroup final : public StepLink {
     std::uint64_t epoch = 0;
     bool is_taken = false;
     SamplingParams sampling;
+    std::uint32_t sample = 0;
     std::vector<std::uint32_t> tokens;
     std::uint32_t num_computed = 0;
     std::vector<std::vector<std::uint32_t>> block_tables;  // per KV group

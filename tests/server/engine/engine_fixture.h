@@ -40,7 +40,7 @@ class EngineOverFake {
 
   // Submits and expects OK.
   std::shared_ptr<Recorder> Submit(Request request) {
-    auto recorder = std::make_shared<Recorder>();
+    auto recorder = std::make_shared<Recorder>(request.n);
     EXPECT_EQ(engine.Submit(std::move(request), recorder), absl::OkStatus());
     return recorder;
   }
@@ -59,10 +59,10 @@ inline Request MakeRequest(std::string id, std::vector<std::uint32_t> prompt, st
   return request;
 }
 
-// What a request of the fake model says, were it alone.
-inline std::vector<std::uint32_t> Solo(const Request& request) {
+// What sequence `index` of a request of the fake model says, were it alone.
+inline std::vector<std::uint32_t> Solo(const Request& request, std::uint32_t index = 0) {
   return FakeContinuation(request.prompt, request.sampling.seed, FakeGroupOptions{}.vocab_size,
-                          request.stopping.max_tokens);
+                          request.stopping.max_tokens, index);
 }
 
 }  // namespace trireme::server

@@ -14,18 +14,26 @@
 
 namespace trireme::server {
 
-// Thread-safe. A call after the end, or a second end, is a test failure.
+// Of a request with `n` sequences. Thread-safe. A call after the end, or a second end, is a test failure.
 class Recorder final : public RequestObserver {
  public:
-  void OnPromptLogprobs(std::span<const GeneratedToken>) override { ADD_FAILURE() << "nobody asked for these"; }
+  explicit Recorder(std::uint32_t n = 1) : sequences_(n) {}
+
+  void OnPromptLogprobs(std::span<const GeneratedToken> tokens) override {
+    MutexLock lock(mutex_);
+    EXPECT_FALSE(tokens.empty());
+    EXPECT_TRUE(sequences_[0].tokens.empty()) << "log-probabilities of the prompt after the first token";
+    EXPECT_EQ(num_ends_, 0) << "log-probabilities of the prompt after the end";
+    prompt_logprobs_.insert(prompt_logprobs_.end(), tokens.begin(), tokens.end());
+  }
 
   AfterTokens OnTokens(std::uint32_t index, std::span<const GeneratedToken> tokens) override {
-    EXPECT_EQ(index, 0u);
     MutexLock lock(mutex_);
-    EXPECT_EQ(num_ends_, 0) << "tokens after the end";
+    Continuation& sequence = sequences_.at(index);
+    EXPECT_TRUE(status_.ok() && !sequence.finish.has_value()) << "tokens after the end";
     EXPECT_FALSE(tokens.empty());
     for (const GeneratedToken& token : tokens) {
-      tokens_.push_back(token.token_id);
+      sequence.tokens.push_back(token.token_id);
       last_ = token;
     }
     changed_.SignalAll();
@@ -33,10 +41,10 @@ class Recorder final : public RequestObserver {
   }
 
   void OnFinish(std::uint32_t index, const Finish& finish) override {
-    EXPECT_EQ(index, 0u);
     MutexLock lock(mutex_);
-    EXPECT_EQ(++num_ends_, 1);
-    finish_ = finish;
+    EXPECT_TRUE(status_.ok() && !sequences_.at(index).finish.has_value()) << "a second end";
+    sequences_.at(index).finish = finish;
+    num_ends_ += ++num_finished_ == sequences_.size();
     changed_.SignalAll();
   }
 
@@ -48,7 +56,7 @@ class Recorder final : public RequestObserver {
     changed_.SignalAll();
   }
 
-  // Waits for the end; false if it does not come within 30 s.
+  // Waits for the end of all; false if it does not come within 30 s.
   bool WaitForEnd() {
     MutexLock lock(mutex_);
     const absl::Time deadline = absl::Now() + absl::Seconds(30);
@@ -58,46 +66,59 @@ class Recorder final : public RequestObserver {
     return true;
   }
 
-  // The same for tokens; false, too, if it ends with fewer.
-  bool WaitForTokens(std::size_t count) {
+  // The same for tokens of one sequence; false, too, if it ends with fewer.
+  bool WaitForTokens(std::size_t count, std::uint32_t index = 0) {
     MutexLock lock(mutex_);
     const absl::Time deadline = absl::Now() + absl::Seconds(30);
-    while (tokens_.size() < count && num_ends_ == 0) {
+    const Continuation& sequence = sequences_.at(index);
+    while (sequence.tokens.size() < count && num_ends_ == 0 && !sequence.finish.has_value()) {
       if (!changed_.WaitUntil(mutex_, deadline)) break;
     }
-    return tokens_.size() >= count;
+    return sequence.tokens.size() >= count;
   }
 
+  // 1 once all have finished, or an error has ended them.
   int num_ends() const {
     MutexLock lock(mutex_);
     return num_ends_;
   }
-  std::vector<std::uint32_t> tokens() const {
+  std::vector<std::uint32_t> tokens(std::uint32_t index = 0) const {
     MutexLock lock(mutex_);
-    return tokens_;
+    return sequences_.at(index).tokens;
   }
+  // Of any sequence.
   GeneratedToken last() const {
     MutexLock lock(mutex_);
     return last_;
+  }
+  std::vector<GeneratedToken> prompt_logprobs() const {
+    MutexLock lock(mutex_);
+    return prompt_logprobs_;
   }
   // OK if it has not ended, or not by an error.
   absl::Status status() const {
     MutexLock lock(mutex_);
     return status_;
   }
-  std::optional<Finish> finish() const {
+  std::optional<Finish> finish(std::uint32_t index = 0) const {
     MutexLock lock(mutex_);
-    return finish_;
+    return sequences_.at(index).finish;
   }
 
  private:
+  struct Continuation {
+    std::vector<std::uint32_t> tokens;
+    std::optional<Finish> finish;
+  };
+
   mutable Mutex mutex_;
   CondVar changed_;
   int num_ends_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<std::uint32_t> tokens_ ABSL_GUARDED_BY(mutex_);
+  std::size_t num_finished_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<Continuation> sequences_ ABSL_GUARDED_BY(mutex_);
   GeneratedToken last_ ABSL_GUARDED_BY(mutex_);
+  std::vector<GeneratedToken> prompt_logprobs_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
-  std::optional<Finish> finish_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace trireme::server

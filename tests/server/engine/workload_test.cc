@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/server/engine/counting_statistics.h"
 #include "tests/server/engine/engine_fixture.h"
 
 namespace trireme::server {
@@ -25,26 +26,6 @@ Request RandomRequest(std::mt19937& random, std::uint32_t id, std::uint32_t max_
 bool IsPrefix(const std::vector<std::uint32_t>& prefix, const std::vector<std::uint32_t>& whole) {
   return prefix.size() <= whole.size() && std::equal(prefix.begin(), prefix.end(), whole.begin());
 }
-
-// Counts what metrics would.
-class CountingStatistics final : public EngineStatistics {
- public:
-  void OnFirstToken(absl::Duration) override { ++first_tokens; }
-  void OnInterToken(absl::Duration) override { ++inter_tokens; }
-  void OnStep(absl::Duration, std::uint32_t num_tokens, std::uint32_t num_sequences) override {
-    EXPECT_GE(num_tokens, num_sequences);
-    ++steps;
-  }
-  void OnTokens(std::uint32_t prompt, std::uint32_t generated) override {
-    prompt_tokens += prompt;
-    generated_tokens += generated;
-  }
-  void OnRequestEnd(std::string_view outcome, absl::Duration) override { ++ends[std::string(outcome)]; }
-
-  // Read after the engine has stopped.
-  std::uint64_t first_tokens = 0, inter_tokens = 0, steps = 0, prompt_tokens = 0, generated_tokens = 0;
-  std::map<std::string, std::uint64_t> ends;
-};
 
 class WorkloadTest : public testing::TestWithParam<std::uint32_t> {};
 

@@ -25,6 +25,7 @@ namespace trireme::server {
 namespace {
 
 constexpr std::uint32_t kKvBlockTokens = 16;
+constexpr std::uint32_t kMinLogitRows = 64;  // so that a prompt's log-probabilities come many at a time
 constexpr absl::Duration kProgressInterval = absl::Seconds(3);
 
 void SetUpProcess(const ServerOptions& options) {
@@ -76,6 +77,8 @@ absl::Status CheckLimits(const ServerOptions& options) {
   return CheckRange("--max-num-batched-tokens", options.max_num_batched_tokens, kMaxNumBatchedTokens);
 }
 
+std::uint32_t MaxLogitRows(const ServerOptions& options) { return std::max(options.max_num_seqs, kMinLogitRows); }
+
 // What the options and the model's headers come to.
 absl::StatusOr<FrontEndOptions> OptionsFor(const ServerOptions& options) {
   RETURN_IF_ERROR(CheckLimits(options));
@@ -89,6 +92,7 @@ absl::StatusOr<FrontEndOptions> OptionsFor(const ServerOptions& options) {
   ASSIGN_OR_RETURN(plan.model, DescribeModel(model, options, dtype));
   plan.engine = {.limits = {.max_num_seqs = options.max_num_seqs,
                             .max_num_batched_tokens = options.max_num_batched_tokens,
+                            .max_logit_rows = MaxLogitRows(options),
                             .kv_block_tokens = kKvBlockTokens},
                  .max_model_len = plan.model.max_model_len};
   plan.group.tp_degree = static_cast<int>(options.tp_degree);
@@ -98,6 +102,7 @@ absl::StatusOr<FrontEndOptions> OptionsFor(const ServerOptions& options) {
   plan.group.max_model_len = plan.model.max_model_len;
   plan.group.max_num_seqs = options.max_num_seqs;
   plan.group.max_num_batched_tokens = options.max_num_batched_tokens;
+  plan.group.max_logit_rows = MaxLogitRows(options);
   plan.group.kv_block_tokens = kKvBlockTokens;
   ASSIGN_OR_RETURN(plan.group.kv_cache_bytes,
                    ChooseKvCacheBytes(model, options, dtype, plan.model.max_model_len, kKvBlockTokens));

@@ -2,24 +2,43 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace trireme::server {
 namespace {
 
 namespace v1 = worker::v1;
 
 void Write(const SamplingParams& params, v1::Sampling* message) {
+  message->mutable_logit_bias()->insert(params.logit_bias.begin(), params.logit_bias.end());
+  message->set_repetition_penalty(params.repetition_penalty);
+  message->set_presence_penalty(params.presence_penalty);
+  message->set_frequency_penalty(params.frequency_penalty);
+  for (const std::vector<std::uint32_t>& word : params.bad_words) {
+    message->add_bad_words()->mutable_ids()->Add(word.begin(), word.end());
+  }
   message->set_temperature(params.temperature);
   message->set_top_k(params.top_k);
   message->set_top_p(params.top_p);
+  message->set_min_p(params.min_p);
+  message->set_typical_p(params.typical_p);
   message->set_seed(params.seed);
   if (params.logprobs) message->set_logprobs(*params.logprobs);
+  if (params.prompt_logprobs) message->set_prompt_logprobs(*params.prompt_logprobs);
 }
 
 void Write(const Admission& admission, v1::Admit* message) {
   message->set_slot(admission.slot);
   message->set_epoch(admission.epoch);
   message->mutable_tokens()->Add(admission.tokens.begin(), admission.tokens.end());
-  Write(admission.sampling, message->mutable_sampling());
+  message->set_num_prompt_tokens(admission.num_prompt_tokens);
+  message->set_num_computed(admission.num_computed);
+  message->set_first_prompt_logprob(admission.first_prompt_logprob);
+  v1::Sampling& sampling = *message->mutable_sampling();
+  Write(admission.sampling, &sampling);
+  sampling.set_sample(admission.sample);
+  sampling.set_min_tokens(admission.min_tokens);
+  sampling.mutable_ending_token_ids()->Add(admission.ending_token_ids.begin(), admission.ending_token_ids.end());
 }
 
 void Write(const StepItem& item, v1::StepItem* message) {
@@ -42,9 +61,20 @@ GeneratedToken Read(const v1::SampledToken& message) {
   return token;
 }
 
+// A code that is none, or that says OK, is no code that a worker sends.
+absl::Status Read(const v1::SlotError& message) {
+  const auto code = static_cast<absl::StatusCode>(message.code());
+  if (code == absl::StatusCode::kInternal || code == absl::StatusCode::kInvalidArgument) {
+    return absl::Status(code, message.message());
+  }
+  return absl::InternalError(absl::StrCat("a worker's error of code ", message.code(), ": ", message.message()));
+}
+
 SlotTokens Read(const v1::SlotTokens& message) {
-  SlotTokens slot{.slot = message.slot(), .epoch = message.epoch(), .tokens = {}, .prompt_tokens = {}};
+  SlotTokens slot{.slot = message.slot(), .epoch = message.epoch()};
   for (const v1::SampledToken& token : message.tokens()) slot.tokens.push_back(Read(token));
+  for (const v1::SampledToken& token : message.prompt_tokens()) slot.prompt_tokens.push_back(Read(token));
+  if (message.has_error()) slot.status = Read(message.error());
   return slot;
 }
 

@@ -33,6 +33,7 @@ struct WorkerGroupOptions {
   std::uint32_t max_model_len = 0;                // tokens
   std::uint32_t max_num_seqs = 0;
   std::uint32_t max_num_batched_tokens = 0;
+  std::uint32_t max_logit_rows = 0;  // of a step; >= max_num_seqs
   std::uint32_t kv_block_tokens = 0;
   std::uint64_t kv_cache_bytes = 0;  // on each rank
   int num_threads = 0;               // of each rank; 0 for DefaultThreadsPerRank(tp_degree)

@@ -51,13 +51,17 @@ struct SlotTokens {
   std::uint64_t epoch = 0;  // as in the Admission
   std::vector<GeneratedToken> tokens = {};
   std::vector<GeneratedToken> prompt_tokens = {};  // with log-probabilities, those that the step's rows give, in order
+  // Not OK: why this sequence cannot go on (INTERNAL: the model's numbers are broken; INVALID_ARGUMENT: its settings
+  // leave no token to sample). There are no tokens then, and what later steps give of it means nothing.
+  absl::Status status = absl::OkStatus();
 };
 
 // One for each step, also if nothing was sampled in it.
 struct StepResult {
   std::uint64_t number = 0;
-  std::vector<SlotTokens> slots = {};  // of the items that sampled or gave log-probabilities of the prompt
-  absl::Duration duration;             // of the forward pass, on rank 0
+  // Of the items that sampled or were to give log-probabilities of the prompt.
+  std::vector<SlotTokens> slots = {};
+  absl::Duration duration;  // of the forward pass, on rank 0
 };
 
 // What a group that came up can hold.

@@ -10,17 +10,34 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 TEST(StepMessages, CarryACommandWhole) {
-  const StepCommand command = {
-      .generation = 3,
-      .number = 41,
-      .releases = {2, 5},
-      .admissions = {{.slot = 5,
-                      .epoch = 9,
-                      .tokens = {1, 4000000000u, 7},
-                      .sampling = {.temperature = 0.5F, .top_k = 40, .top_p = 0.25F, .seed = ~0ull, .logprobs = 0}},
-                     {.slot = 2, .epoch = 10, .tokens = {8}, .sampling = {}}},
-      .items = {{.slot = 5, .num_tokens = 3, .new_blocks = {{11, 12}, {}}},
-                {.slot = 1, .num_tokens = 1, .new_blocks = {}}}};
+  const StepCommand command = {.generation = 3,
+                               .number = 41,
+                               .releases = {2, 5},
+                               .admissions = {{.slot = 5,
+                                               .epoch = 9,
+                                               .tokens = {1, 4000000000u, 7},
+                                               .num_prompt_tokens = 2,
+                                               .num_computed = 1,
+                                               .sampling = {.logit_bias = {{3, -1.5F}, {9, 2}},
+                                                            .repetition_penalty = 1.25F,
+                                                            .presence_penalty = 0.75F,
+                                                            .frequency_penalty = -0.5F,
+                                                            .bad_words = {{4}, {5, 6}},
+                                                            .temperature = 0.5F,
+                                                            .top_k = 40,
+                                                            .top_p = 0.25F,
+                                                            .min_p = 0.125F,
+                                                            .typical_p = 0.875F,
+                                                            .seed = ~0ull,
+                                                            .logprobs = 0,
+                                                            .prompt_logprobs = 2},
+                                               .sample = 3,
+                                               .min_tokens = 8,
+                                               .ending_token_ids = {0, 2},
+                                               .first_prompt_logprob = 2},
+                                              {.slot = 2, .epoch = 10, .tokens = {8}, .sampling = {}}},
+                               .items = {{.slot = 5, .num_tokens = 3, .new_blocks = {{11, 12}, {}}},
+                                         {.slot = 1, .num_tokens = 1, .new_blocks = {}}}};
   const worker::v1::Step message = ToMessage(command);
   EXPECT_EQ(message.number(), 41u);
   EXPECT_THAT(message.released_slots(), ElementsAre(2, 5));
@@ -29,6 +46,24 @@ TEST(StepMessages, CarryACommandWhole) {
   EXPECT_EQ(admit.slot(), 5u);
   EXPECT_EQ(admit.epoch(), 9u);
   EXPECT_THAT(admit.tokens(), ElementsAre(1, 4000000000u, 7));
+  EXPECT_EQ(admit.num_prompt_tokens(), 2u);
+  EXPECT_EQ(admit.num_computed(), 1u);
+  EXPECT_EQ(admit.first_prompt_logprob(), 2u);
+  ASSERT_EQ(admit.sampling().logit_bias_size(), 2);
+  EXPECT_EQ(admit.sampling().logit_bias().at(3), -1.5F);
+  EXPECT_EQ(admit.sampling().logit_bias().at(9), 2);
+  EXPECT_EQ(admit.sampling().repetition_penalty(), 1.25F);
+  EXPECT_EQ(admit.sampling().presence_penalty(), 0.75F);
+  EXPECT_EQ(admit.sampling().frequency_penalty(), -0.5F);
+  ASSERT_EQ(admit.sampling().bad_words_size(), 2);
+  EXPECT_THAT(admit.sampling().bad_words(1).ids(), ElementsAre(5, 6));
+  EXPECT_EQ(admit.sampling().min_p(), 0.125F);
+  EXPECT_EQ(admit.sampling().typical_p(), 0.875F);
+  EXPECT_EQ(admit.sampling().sample(), 3u);
+  EXPECT_EQ(admit.sampling().min_tokens(), 8u);
+  EXPECT_THAT(admit.sampling().ending_token_ids(), ElementsAre(0, 2));
+  EXPECT_EQ(admit.sampling().prompt_logprobs(), 2u);
+  EXPECT_FALSE(message.admits(1).sampling().has_prompt_logprobs());
   EXPECT_EQ(admit.sampling().temperature(), 0.5F);
   EXPECT_EQ(admit.sampling().top_k(), 40u);
   EXPECT_EQ(admit.sampling().top_p(), 0.25F);
@@ -59,7 +94,12 @@ TEST(StepMessages, CarryAResultWhole) {
   token.set_token_rank(1);
   token.add_top()->set_token_id(78);
   token.mutable_top(0)->set_logprob(-0.5F);
-  message.add_slots()->set_slot(6);
+  slot.add_prompt_tokens()->set_token_id(13);
+  slot.mutable_prompt_tokens(0)->set_logprob(-2);
+  worker::v1::SlotTokens& failed = *message.add_slots();
+  failed.set_slot(6);
+  failed.mutable_error()->set_code(3);
+  failed.mutable_error()->set_message("no token is left");
 
   const StepResult result = FromMessage(message);
   EXPECT_EQ(result.number, 41u);
@@ -76,7 +116,21 @@ TEST(StepMessages, CarryAResultWhole) {
   EXPECT_EQ(second.logprob->rank, 1u);
   ASSERT_EQ(second.logprob->top.size(), 1u);
   EXPECT_EQ(second.logprob->top[0].token_id, 78u);
+  ASSERT_EQ(result.slots[0].prompt_tokens.size(), 1u);
+  EXPECT_EQ(result.slots[0].prompt_tokens[0].token_id, 13u);
+  EXPECT_EQ(result.slots[0].prompt_tokens[0].logprob->logprob, -2);
+  EXPECT_TRUE(result.slots[0].status.ok());
   EXPECT_TRUE(result.slots[1].tokens.empty());
+  EXPECT_EQ(result.slots[1].status, absl::InvalidArgumentError("no token is left"));
+}
+
+TEST(StepMessages, AnErrorOfAnyOtherCodeIsOurs) {
+  for (const int code : {0, 7, 99, -1}) {
+    worker::v1::StepResult message;
+    message.add_slots()->mutable_error()->set_code(code);
+    message.mutable_slots(0)->mutable_error()->set_message("what");
+    EXPECT_EQ(FromMessage(message).slots.at(0).status.code(), absl::StatusCode::kInternal) << code;
+  }
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ WorkerGroupOptions Options(int tp_degree) {
   options.max_model_len = 128;
   options.max_num_seqs = 4;
   options.max_num_batched_tokens = 64;
+  options.max_logit_rows = 64;
   options.kv_block_tokens = 16;
   options.kv_cache_bytes = 1 << 20;
   options.num_threads = 1;

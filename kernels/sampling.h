@@ -31,6 +31,36 @@ constexpr bool Precedes(const TokenScore& a, const TokenScore& b) {
 }
 constexpr TokenScore Better(const TokenScore& a, const TokenScore& b) { return Precedes(b, a) ? b : a; }
 
+// Whether no logit is NaN or +∞, which only numbers that have overflowed can be.
+bool AreNumbers(std::span<const float> logits);
+
+// What a sequence's settings and history do to the logit of one token before one is chosen.
+struct LogitEdit {
+  std::int32_t id = 0;
+  float bias = 0;
+  bool is_repeated = false;        // the token is in prompt or output
+  std::int32_t num_generated = 0;  // how often it is in the output
+  bool is_masked = false;          // it must not be chosen
+  friend bool operator==(const LogitEdit&, const LogitEdit&) = default;
+};
+
+struct LogitPenalties {
+  float repetition = 1;  // > 0
+  float frequency = 0;
+  float presence = 0;
+};
+
+// Edits the logits of a row's shard, in this order, every result rounded to float32:
+//     v += bias                                                 Transformers' SequenceBiasLogitsProcessor
+//     v = v < 0 ? v · repetition : v / repetition,              RepetitionPenaltyLogitsProcessor
+//         if it is repeated
+//     v −= frequency · num_generated;  v −= presence,           vLLM's apply_penalties
+//         if num_generated > 0
+//     v = −∞, if it is masked                                   NoBadWords-, MinNewTokensLengthLogitsProcessor
+// REQUIRES: each id lies in [begin, begin + logits.size()) and is edited once.
+void ApplyEdits(std::span<const LogitEdit> edits, const LogitPenalties& penalties, std::int32_t begin,
+                std::span<float> logits);
+
 // The greedy choice: the token of the greatest logit.
 TokenScore LocalBest(const LogitShard& shard);
 

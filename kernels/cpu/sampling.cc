@@ -29,6 +29,20 @@ float MaximumOf(const float* v, std::int64_t n) {
   return best;
 }
 
+// Whether all of v are below +∞, which NaNs are not.
+bool AreBelowInfinity(const float* v, std::int64_t n) {
+  const FloatVector infinity = hn::Set(kFloatTag, std::numeric_limits<float>::infinity());
+  const FloatVector one = hn::Set(kFloatTag, 1.0f);
+  FloatVector not_below = hn::Zero(kFloatTag);
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    not_below = hn::IfThenElse(hn::Lt(LoadVector(v + i), infinity), not_below, one);
+  }
+  bool are_below = Sum(not_below) == 0;
+  for (; i < n; ++i) are_below &= v[i] < std::numeric_limits<float>::infinity();
+  return are_below;
+}
+
 // Σ exp(v / temperature − max). Short sums in float32, their sum in double.
 double SumOfExponentials(const float* v, std::int64_t n, float temperature, float max) {
   constexpr std::int64_t kShortSum = 256;
@@ -72,6 +86,7 @@ HWY_AFTER_NAMESPACE();
 namespace trireme::kernels::cpu {
 namespace {
 
+HWY_EXPORT(AreBelowInfinity);
 HWY_EXPORT(MaximumOf);
 HWY_EXPORT(SumOfExponentials);
 HWY_EXPORT(GumbelOf);
@@ -91,6 +106,26 @@ void FillWords(std::int64_t begin, std::int64_t count, const GumbelDraw& draw, s
 }
 
 }  // namespace
+
+bool AreNumbers(std::span<const float> logits) {
+  return HWY_DYNAMIC_DISPATCH(AreBelowInfinity)(logits.data(), std::ssize(logits));
+}
+
+void ApplyEdits(std::span<const LogitEdit> edits, const LogitPenalties& penalties, std::int32_t begin,
+                std::span<float> logits) {
+  for (const LogitEdit& edit : edits) {
+    CHECK(edit.id >= begin && edit.id - begin < std::ssize(logits)) << edit.id;
+    float& v = logits[static_cast<std::size_t>(edit.id - begin)];
+    v += edit.bias;
+    if (edit.is_repeated) v = v < 0 ? v * penalties.repetition : v / penalties.repetition;
+    if (edit.num_generated > 0) {
+      const float frequency = penalties.frequency * static_cast<float>(edit.num_generated);
+      v -= frequency;
+      v -= penalties.presence;
+    }
+    if (edit.is_masked) v = -std::numeric_limits<float>::infinity();
+  }
+}
 
 TokenScore LocalBest(const LogitShard& shard) {
   const float max = HWY_DYNAMIC_DISPATCH(MaximumOf)(shard.logits.data(), std::ssize(shard.logits));

@@ -156,6 +156,49 @@ TEST(TopCandidatesTest, AreTheFirstOfTheRanked) {
   }
 }
 
+TEST(AreNumbersTest, FindsOneThatIsNotWhereverItIs) {
+  EXPECT_TRUE(AreNumbers({}));
+  for (const std::size_t n : {1u, 15u, 16u, 33u, 1000u}) {
+    std::vector<float> logits(n, -kInfinity);  // which is a masked logit
+    EXPECT_TRUE(AreNumbers(logits));
+    logits.assign(n, 3e38f);
+    EXPECT_TRUE(AreNumbers(logits));
+    for (std::size_t at = 0; at < n; ++at) {
+      for (const float wrong : {kNan, -kNan, kInfinity}) {
+        logits[at] = wrong;
+        EXPECT_FALSE(AreNumbers(logits)) << wrong << " at " << at << " of " << n;
+      }
+      logits[at] = -1;
+    }
+  }
+}
+
+TEST(ApplyEditsTest, EditsInOrderAndInFloat32) {
+  std::vector<float> logits = {1, -2, 3, -4, 5};
+  const LogitPenalties penalties = {.repetition = 1.3f, .frequency = 0.4f, .presence = 0.7f};
+  const std::vector<LogitEdit> edits = {
+      {.id = 20, .bias = -3, .is_repeated = true},  // 1 − 3 is negative: multiplied
+      {.id = 21, .is_repeated = true},
+      {.id = 22, .bias = 0.5f, .is_repeated = true, .num_generated = 3},
+      {.id = 23, .bias = 100, .is_masked = true},
+  };
+  ApplyEdits(edits, penalties, 20, logits);
+  EXPECT_EQ(logits[0], -2.0f * 1.3f);
+  EXPECT_EQ(logits[1], -2.0f * 1.3f);
+  EXPECT_EQ(logits[2], 3.5f / 1.3f - 0.4f * 3 - 0.7f);
+  EXPECT_EQ(logits[3], -kInfinity);
+  EXPECT_EQ(logits[4], 5);
+}
+
+TEST(ApplyEditsTest, PenaltiesTouchOnlyWhatIsMarked) {
+  std::vector<float> logits = {1, 2};
+  ApplyEdits({}, {.repetition = 2, .frequency = 1, .presence = 1}, 0, logits);
+  EXPECT_EQ(logits, (std::vector<float>{1, 2}));
+  const std::vector<LogitEdit> edits = {{.id = 1}};
+  ApplyEdits(edits, {.repetition = 2, .frequency = 1, .presence = 1}, 0, logits);
+  EXPECT_EQ(logits, (std::vector<float>{1, 2}));
+}
+
 TEST(GumbelTest, ScoresAgreeWithTheDefinition) {
   const GumbelDraw draw{.seed = 0xfedcba9876543210, .position = 77, .sample = 2};
   double sum = 0;

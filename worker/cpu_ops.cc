@@ -1,5 +1,6 @@
 #include "worker/cpu_ops.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -122,7 +123,7 @@ class CpuOps : public Ops {
     cpu::Scale(x.data, factor, ShapeOf(out), out.data, pool_);
   }
   void SelectRows(const Activations& x, const Activations& out) override {
-    cpu::GatherRows(x.data, batch_->sampled_rows, x.width, out.data, pool_);
+    cpu::GatherRows(x.data, batch_->logit_row_indices, x.width, out.data, pool_);
   }
 
   void Copy(const Activations& x, const Activations& out) override {
@@ -140,13 +141,19 @@ class CpuOps : public Ops {
     });
   }
 
-  void AnswerLogits(const Activations& logits, std::int32_t begin, std::span<const LogitQuestion> questions,
-                    std::span<LogitAnswer> answers, std::span<TokenScore> candidates) override {
-    logits_.Answer(logits, begin, questions, answers, candidates);
+  void AnswerLogits(std::int32_t begin, std::span<const LogitQuestion> questions, std::span<LogitAnswer> answers,
+                    std::span<TokenScore> candidates) override {
+    logits_.Answer(begin, questions, answers, candidates);
   }
-  void CountPreceding(const Activations& logits, std::int32_t begin, std::span<const TokenScore> chosen,
+  void CountPreceding(std::int32_t begin, std::span<const RankQuestion> questions,
                       std::span<std::int64_t> counts) override {
-    logits_.CountPreceding(logits, begin, chosen, counts);
+    logits_.CountPreceding(begin, questions, counts);
+  }
+  void EditLogits(std::int32_t begin, RowOfLogits row, std::span<const cpu::LogitEdit> edits,
+                  const cpu::LogitPenalties& penalties, std::span<float> out) override {
+    CHECK_EQ(out.size(), row.size());
+    std::copy(row.begin(), row.end(), out.begin());
+    cpu::ApplyEdits(edits, penalties, begin, out);
   }
 
  private:

@@ -39,6 +39,10 @@ absl::Status CheckOptions(const ExecutorOptions& options) {
   RETURN_IF_ERROR(CheckAtLeastOne("max_num_seqs", options.max_num_seqs));
   RETURN_IF_ERROR(CheckAtLeastOne("max_num_batched_tokens", options.max_num_batched_tokens));
   RETURN_IF_ERROR(CheckAtLeastOne("num_threads", options.num_threads));
+  if (options.max_logit_rows < options.max_num_seqs) {
+    return absl::InvalidArgumentError(absl::StrCat("max_logit_rows is ", options.max_logit_rows,
+                                                   "; it must be at least max_num_seqs, ", options.max_num_seqs));
+  }
   if (options.kv_block_tokens < 1 || options.kv_block_tokens > kernels::cpu::kMaxKvBlockSize) {
     return absl::InvalidArgumentError(absl::StrCat("kv_block_tokens is ", options.kv_block_tokens,
                                                    "; it must be in [1, ", kernels::cpu::kMaxKvBlockSize, "]"));
@@ -156,12 +160,14 @@ absl::Status ModelExecutor::MakeStepParts() {
   slots_ = std::make_unique<SlotTable>(SlotLimits{.max_num_seqs = options_.max_num_seqs,
                                                   .max_model_len = options_.max_model_len,
                                                   .max_num_batched_tokens = options_.max_num_batched_tokens,
+                                                  .max_logit_rows = options_.max_logit_rows,
                                                   .kv_block_tokens = options_.kv_block_tokens,
                                                   .num_kv_blocks = NumKvBlocks(),
                                                   .vocabulary = program_.vocabulary});
   ASSIGN_OR_RETURN(sampler_, Sampler::Create({.vocabulary = program_.vocabulary,
                                               .local_vocabulary = program_.logits_vocabulary,
-                                              .max_rows = options_.max_num_seqs},
+                                              .max_rows = options_.max_logit_rows,
+                                              .max_sampled = options_.max_num_seqs},
                                              *ops_, communicator_));
   return absl::OkStatus();
 }
@@ -172,14 +178,14 @@ absl::StatusOr<v1::StepResult> ModelExecutor::Run(const v1::Step& step) {
   RETURN_IF_ERROR(runner_->Run(slots_->batch()));
   v1::StepResult result;
   result.set_step(step.number());
-  if (slots_->batch().num_sampled() > 0) RETURN_IF_ERROR(SampleInto(result));
+  if (slots_->batch().num_logit_rows() > 0) RETURN_IF_ERROR(SampleInto(result));
   *result.mutable_duration() = ToMessage(absl::FromChrono(std::chrono::steady_clock::now() - begun));
   return result;
 }
 
-void Write(const SampledToken& token, const SamplingSettings& settings, v1::SampledToken& out) {
+void Write(const RowToken& token, const LogitRow& row, v1::SampledToken& out) {
   out.set_token_id(static_cast<std::uint32_t>(token.id));
-  if (!settings.num_logprobs) return;
+  if (!row.num_logprobs()) return;
   out.set_logprob(token.logprob);
   out.set_token_rank(static_cast<std::uint32_t>(token.rank));
   for (const TokenScore& top : token.top) {
@@ -189,21 +195,36 @@ void Write(const SampledToken& token, const SamplingSettings& settings, v1::Samp
   }
 }
 
+// The first problem of a sequence stays, and takes the place of its tokens.
+void Write(const RowToken& token, const LogitRow& row, v1::SlotTokens& out) {
+  if (out.has_error()) return;
+  if (token.status.ok()) {
+    Write(token, row, row.is_sampled() ? *out.add_tokens() : *out.add_prompt_tokens());
+    return;
+  }
+  out.clear_prompt_tokens();
+  out.mutable_error()->set_code(token.status.raw_code());
+  out.mutable_error()->set_message(std::string(token.status.message()));
+}
+
 absl::Status ModelExecutor::SampleInto(v1::StepResult& result) {
-  const std::vector<SampledRow>& rows = slots_->batch().sampled;
-  ASSIGN_OR_RETURN(const std::span<const SampledToken> tokens, sampler_->Sample(runner_->logits(), rows));
+  const std::vector<LogitRow>& rows = slots_->batch().logit_rows;
+  ASSIGN_OR_RETURN(const std::span<const RowToken> tokens, sampler_->Sample(runner_->logits(), rows));
+  v1::SlotTokens* written = nullptr;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    slots_->Append(static_cast<std::int64_t>(i), tokens[i].id);
-    v1::SlotTokens& written = *result.add_slots();
-    written.set_slot(rows[i].slot);
-    written.set_epoch(rows[i].epoch);
-    Write(tokens[i], rows[i].settings, *written.add_tokens());
+    if (written == nullptr || written->slot() != rows[i].slot) {
+      written = result.add_slots();
+      written->set_slot(rows[i].slot);
+      written->set_epoch(rows[i].epoch);
+    }
+    Write(tokens[i], rows[i], *written);
+    if (rows[i].is_sampled()) slots_->Append(rows[i], tokens[i].id);
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<float>> ModelExecutor::GatherLogits() {
-  if (slots_->batch().num_sampled() == 0) return std::vector<float>();
+  if (slots_->batch().num_logit_rows() == 0) return std::vector<float>();
   return sampler_->GatherLogits(runner_->logits());
 }
 

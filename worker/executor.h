@@ -23,6 +23,7 @@ struct ExecutorOptions {
   std::uint32_t max_model_len = 0;                // tokens
   std::uint32_t max_num_seqs = 0;
   std::uint32_t max_num_batched_tokens = 0;
+  std::uint32_t max_logit_rows = 0;  // of a step; >= max_num_seqs
   std::uint32_t kv_block_tokens = 0;
   std::uint64_t kv_cache_bytes = 0;
   int num_threads = 1;
@@ -53,12 +54,13 @@ class Executor {
 
   virtual ExecutorSizes sizes() const = 0;
 
-  // Applies releases and admissions, runs the forward pass over the items, samples. Every rank returns the
-  // same tokens. Nothing is allocated but the result. INVALID_ARGUMENT for a step that contradicts the slots
-  // (the control stream is then broken); errors of the communicator. That steps come in order is StepLoop's to check.
+  // Applies releases and admissions, runs the forward pass over the items, samples. Every rank returns the same tokens,
+  // and the same errors of sequences that cannot go on. Nothing is allocated but the result and what admissions bring.
+  // INVALID_ARGUMENT for a step that contradicts the slots (the control stream is then broken); errors of the
+  // communicator. That steps come in order is StepLoop's to check.
   virtual absl::StatusOr<v1::StepResult> Run(const v1::Step& step) = 0;
 
-  // For tests and `verify`: the logits [sampled rows, vocabulary] of the last step, gathered from all ranks
+  // For tests and `verify`: the logits [logit rows, vocabulary] of the last step, gathered from all ranks
   // (a collective: every rank calls it).
   virtual absl::StatusOr<std::vector<float>> GatherLogits() = 0;
 };

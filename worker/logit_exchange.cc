@@ -68,12 +68,12 @@ absl::Status LogitExchange::FindParts() {
 
 void LogitExchange::Reserve() {
   const std::size_t max_candidates = options_.max_candidates;
-  const std::size_t max_message = options_.max_rows * (sizeof(LogitAnswer) + max_candidates * sizeof(TokenScore));
-  candidate_offsets_.reserve(options_.max_rows + 1);
+  const std::size_t max_message = options_.max_questions * (sizeof(LogitAnswer) + max_candidates * sizeof(TokenScore));
+  candidate_offsets_.reserve(options_.max_questions + 1);
   mine_.reserve(max_message);
   all_.reserve(max_message * parts_.size());
-  joined_.reserve(options_.max_rows);
-  counts_.reserve(options_.max_rows * (1 + parts_.size()));
+  joined_.reserve(options_.max_questions);
+  counts_.reserve(options_.max_questions * (1 + parts_.size()));
   ranked_parts_.resize(parts_.size());
   merged_.reserve(max_candidates * parts_.size());
   whole_row_.reserve(options_.vocabulary);
@@ -81,27 +81,29 @@ void LogitExchange::Reserve() {
   sizes_.reserve(parts_.size());
 }
 
-absl::Status LogitExchange::Ask(const Activations& logits, std::span<const LogitQuestion> questions) {
-  num_rows_ = questions.size();
+absl::Status LogitExchange::Ask(std::span<const LogitQuestion> questions) {
+  CHECK_LE(std::ssize(questions), options_.max_questions);
+  num_questions_ = questions.size();
   candidate_offsets_.assign(1, 0);
   for (const LogitQuestion& question : questions) {
     CHECK_LE(question.num_candidates, options_.max_candidates);
     candidate_offsets_.push_back(candidate_offsets_.back() + question.num_candidates);
   }
-  const std::size_t answers_bytes = num_rows_ * sizeof(LogitAnswer);
+  const std::size_t answers_bytes = num_questions_ * sizeof(LogitAnswer);
   mine_.resize(answers_bytes + candidate_offsets_.back() * sizeof(TokenScore));
-  ops_.AnswerLogits(logits, static_cast<std::int32_t>(options_.local_vocabulary.begin), questions,
-                    ViewAs<LogitAnswer>(std::span(mine_).first(answers_bytes)),
+  ops_.AnswerLogits(first_id(), questions, ViewAs<LogitAnswer>(std::span(mine_).first(answers_bytes)),
                     ViewAs<TokenScore>(std::span(mine_).subspan(answers_bytes)));
   all_.resize(mine_.size() * parts_.size());
   RETURN_IF_ERROR(Exchange(mine_, all_));
-  joined_.assign(num_rows_, LogitAnswer{});
-  for (std::size_t part = 0; part < parts_.size(); ++part) {
-    for (std::size_t row = 0; row < num_rows_; ++row) {
-      joined_[row] = JoinAnswers(joined_[row], AnswersOf(part)[row]);
-    }
-  }
+  JoinParts();
   return absl::OkStatus();
+}
+
+void LogitExchange::JoinParts() {
+  joined_.assign(num_questions_, LogitAnswer{});
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    for (std::size_t i = 0; i < num_questions_; ++i) joined_[i] = JoinAnswers(joined_[i], AnswersOf(part)[i]);
+  }
 }
 
 absl::Status LogitExchange::Exchange(std::span<const std::byte> mine, std::span<std::byte> all) {
@@ -118,26 +120,26 @@ std::span<const std::byte> LogitExchange::MessageOf(std::size_t part) const {
 }
 
 std::span<const LogitAnswer> LogitExchange::AnswersOf(std::size_t part) const {
-  return ViewAs<LogitAnswer>(MessageOf(part).first(num_rows_ * sizeof(LogitAnswer)));
+  return ViewAs<LogitAnswer>(MessageOf(part).first(num_questions_ * sizeof(LogitAnswer)));
 }
 
-std::span<const TokenScore> LogitExchange::CandidatesOf(std::size_t part, std::size_t row) const {
-  const auto all_rows = ViewAs<TokenScore>(MessageOf(part).subspan(num_rows_ * sizeof(LogitAnswer)));
-  const std::size_t offset = candidate_offsets_[row];
-  return all_rows.subspan(offset, candidate_offsets_[row + 1] - offset);
+std::span<const TokenScore> LogitExchange::CandidatesOf(std::size_t part, std::size_t question) const {
+  const auto all = ViewAs<TokenScore>(MessageOf(part).subspan(num_questions_ * sizeof(LogitAnswer)));
+  const std::size_t offset = candidate_offsets_[question];
+  return all.subspan(offset, candidate_offsets_[question + 1] - offset);
 }
 
-Ranking LogitExchange::Candidates(std::size_t row) {
+Ranking LogitExchange::Candidates(std::size_t question) {
   for (std::size_t part = 0; part < parts_.size(); ++part) {
-    const std::span<const TokenScore> listed = CandidatesOf(part, row);
+    const std::span<const TokenScore> listed = CandidatesOf(part, question);
     const auto held = static_cast<std::size_t>(parts_[part].size());
     ranked_parts_[part] = {listed.first(std::min(listed.size(), held)), listed.size() >= held};
   }
   return Merge(ranked_parts_, merged_);
 }
 
-absl::StatusOr<Ranking> LogitExchange::RankWholeRow(const Activations& logits, std::int64_t row) {
-  RETURN_IF_ERROR(GatherBlocks(logits.span().subspan(row * logits.width, logits.width), 1, whole_row_));
+absl::StatusOr<Ranking> LogitExchange::RankWholeRow(RowOfLogits row) {
+  RETURN_IF_ERROR(GatherBlocks(row, 1, whole_row_));
   whole_ranking_.clear();
   for (std::int32_t id = 0; id < options_.vocabulary; ++id) {
     const float logit = whole_row_[id];
@@ -147,16 +149,15 @@ absl::StatusOr<Ranking> LogitExchange::RankWholeRow(const Activations& logits, s
   return Ranking{whole_ranking_, true};
 }
 
-absl::Status LogitExchange::CountPreceding(const Activations& logits, std::span<const TokenScore> chosen,
-                                           std::span<std::int64_t> counts) {
-  const std::size_t num_rows = counts.size();
-  counts_.resize((1 + parts_.size()) * num_rows);
-  const std::span<std::int64_t> mine = std::span(counts_).first(num_rows), all = std::span(counts_).subspan(num_rows);
-  ops_.CountPreceding(logits, static_cast<std::int32_t>(options_.local_vocabulary.begin), chosen, mine);
+absl::Status LogitExchange::CountPreceding(std::span<const RankQuestion> questions, std::span<std::int64_t> counts) {
+  const std::size_t size = questions.size();
+  counts_.resize((1 + parts_.size()) * size);
+  const std::span<std::int64_t> mine = std::span(counts_).first(size), all = std::span(counts_).subspan(size);
+  ops_.CountPreceding(first_id(), questions, mine);
   RETURN_IF_ERROR(Exchange(std::as_bytes(mine), std::as_writable_bytes(all)));
-  for (std::size_t row = 0; row < num_rows; ++row) {
-    counts[row] = 0;
-    for (std::size_t part = 0; part < parts_.size(); ++part) counts[row] += all[part * num_rows + row];
+  for (std::size_t i = 0; i < size; ++i) {
+    counts[i] = 0;
+    for (std::size_t part = 0; part < parts_.size(); ++part) counts[i] += all[part * size + i];
   }
   return absl::OkStatus();
 }

@@ -22,8 +22,8 @@ namespace trireme::worker {
 struct LogitExchangeOptions {
   std::int64_t vocabulary = 0;
   sharding::Interval local_vocabulary;  // whose logits this rank holds: a part, in rank order, or everything
-  std::int64_t max_rows = 0;
-  std::int32_t max_candidates = 0;  // of a question
+  std::int64_t max_questions = 0;       // of a call
+  std::int32_t max_candidates = 0;      // of a question
 };
 
 // One thread at a time. Allocates nothing after Create, but GatherLogits' result.
@@ -32,21 +32,20 @@ class LogitExchange {
   static absl::StatusOr<std::unique_ptr<LogitExchange>> Create(const LogitExchangeOptions& options, Ops& ops,
                                                                Communicator& communicator);
 
-  // One question a row of `logits` [rows, ids held].
-  absl::Status Ask(const Activations& logits, std::span<const LogitQuestion> questions);
+  // Any rows, several questions about one if need be.
+  absl::Status Ask(std::span<const LogitQuestion> questions);
 
-  // Of the last Ask: over the whole vocabulary.
-  const LogitAnswer& answer(std::size_t row) const { return joined_[row]; }
+  // Of the last Ask, by question: over the whole vocabulary.
+  const LogitAnswer& answer(std::size_t question) const { return joined_[question]; }
   // Of the last Ask: the beginning of a row's ranking, as far as the candidates of all ranks reach; at least
   // as many as were asked for, or all. Valid until the next call of this.
-  Ranking Candidates(std::size_t row);
+  Ranking Candidates(std::size_t question);
 
   // The ranking of a whole row, whose logits are gathered for it: slow. Valid until the next call of this.
-  absl::StatusOr<Ranking> RankWholeRow(const Activations& logits, std::int64_t row);
+  absl::StatusOr<Ranking> RankWholeRow(RowOfLogits row);
 
-  // counts[r] = how many ids of row r precede chosen[r], over the whole vocabulary; 0 for a neutral chosen[r].
-  absl::Status CountPreceding(const Activations& logits, std::span<const TokenScore> chosen,
-                              std::span<std::int64_t> counts);
+  // counts[i] = how many ids precede the token of questions[i], over the whole vocabulary.
+  absl::Status CountPreceding(std::span<const RankQuestion> questions, std::span<std::int64_t> counts);
 
   // [rows, vocabulary].
   absl::StatusOr<std::vector<float>> GatherLogits(const Activations& logits);
@@ -63,20 +62,22 @@ class LogitExchange {
 
   std::span<const std::byte> MessageOf(std::size_t part) const;
   std::span<const LogitAnswer> AnswersOf(std::size_t part) const;
-  std::span<const TokenScore> CandidatesOf(std::size_t part, std::size_t row) const;
+  std::span<const TokenScore> CandidatesOf(std::size_t part, std::size_t question) const;
+  void JoinParts();
   bool is_cut() const { return parts_.size() > 1; }
+  std::int32_t first_id() const { return static_cast<std::int32_t>(options_.local_vocabulary.begin); }
 
   const LogitExchangeOptions options_;
   Ops& ops_;
   Communicator& communicator_;
   std::vector<sharding::Interval> parts_;  // who holds which ids; one if every rank holds all
 
-  std::size_t num_rows_ = 0;
-  std::vector<std::size_t> candidate_offsets_;  // [rows + 1], into the candidates of a message
+  std::size_t num_questions_ = 0;
+  std::vector<std::size_t> candidate_offsets_;  // [questions + 1], into the candidates of a message
   std::vector<std::byte> mine_;                 // answers, then candidates
   std::vector<std::byte> all_;
-  std::vector<LogitAnswer> joined_;   // [rows]
-  std::vector<std::int64_t> counts_;  // [parts, rows], behind this rank's own
+  std::vector<LogitAnswer> joined_;   // [questions]
+  std::vector<std::int64_t> counts_;  // [parts, questions], behind this rank's own
 
   std::vector<RankedPart> ranked_parts_;
   std::vector<TokenScore> merged_;

@@ -93,7 +93,7 @@ class Ops {
   // out may be x, here and in Scale.
   virtual void AddBias(const DeviceTensor& bias, const Activations& x, const Activations& out) = 0;
   virtual void Scale(float factor, const Activations& x, const Activations& out) = 0;
-  // out[i] = x[row i of those that are sampled].
+  // out[i] = x[row i of those whose logits are wanted].
   virtual void SelectRows(const Activations& x, const Activations& out) = 0;
   // out = x, of the same shape.
   virtual void Copy(const Activations& x, const Activations& out) = 0;
@@ -102,13 +102,16 @@ class Ops {
   // The reverse: the columns of out that lie in `part` = x.
   virtual void PlaceColumns(const Activations& x, const sharding::Intervals& part, const Activations& out) = 0;
 
-  // `logits` holds the ids from `begin` on. One question and answer a row; `candidates` has room for the
-  // num_candidates of each, one after another, and is filled up with neutral ones.
-  virtual void AnswerLogits(const Activations& logits, std::int32_t begin, std::span<const LogitQuestion> questions,
+  // Rows of logits hold the ids from `begin` on. One answer a question; `candidates` has room for the num_candidates of
+  // each, one after another, and is filled up with neutral ones.
+  virtual void AnswerLogits(std::int32_t begin, std::span<const LogitQuestion> questions,
                             std::span<LogitAnswer> answers, std::span<TokenScore> candidates) = 0;
-  // counts[r] = how many of row r's logits precede `chosen[r]` (its logit and id); 0 for a neutral one.
-  virtual void CountPreceding(const Activations& logits, std::int32_t begin, std::span<const TokenScore> chosen,
+  // counts[i] = how many logits precede the token of questions[i].
+  virtual void CountPreceding(std::int32_t begin, std::span<const RankQuestion> questions,
                               std::span<std::int64_t> counts) = 0;
+  // out = row, edited: see kernels/sampling.h. out has the row's size, and is not the row.
+  virtual void EditLogits(std::int32_t begin, RowOfLogits row, std::span<const kernels::cpu::LogitEdit> edits,
+                          const kernels::cpu::LogitPenalties& penalties, std::span<float> out) = 0;
 };
 
 }  // namespace trireme::worker

@@ -53,11 +53,11 @@ absl::StatusOr<std::unique_ptr<ProgramRunner>> ProgramRunner::Create(const Runne
 absl::Status ProgramRunner::Run(const Batch& batch) {
   CHECK_LE(batch.num_rows(), max_rows_);
   num_rows_ = batch.num_rows();
-  num_sampled_ = batch.num_sampled();
+  num_logit_rows_ = batch.num_logit_rows();
   if (num_rows_ == 0) return absl::OkStatus();
   parts_.ops.SetBatch(batch);
   for (const LocalOp& op : parts_.program.ops) {
-    if (Out(op).rows == 0) continue;  // nothing is sampled: no rank computes, none waits
+    if (Out(op).rows == 0) continue;  // no logits are wanted: no rank computes, none waits
     RETURN_IF_ERROR(std::visit([&](const auto& kind) { return Do(op, kind); }, op.kind));
   }
   return absl::OkStatus();
@@ -68,7 +68,7 @@ Activations ProgramRunner::View(sharding::ValueId id) const {
   float* arena = reinterpret_cast<float*>(arena_->data());
   // Rows of this step and not the most there may be: small steps then stay in the CPU's cache.
   return {.data = arena + value.arena_offset * num_rows_,
-          .rows = value.rows == sharding::Rows::kTokens ? num_rows_ : num_sampled_,
+          .rows = value.rows == sharding::Rows::kTokens ? num_rows_ : num_logit_rows_,
           .width = value.width};
 }
 

@@ -31,11 +31,11 @@ class ProgramRunner {
   // Allocates the activations of at most `max_rows` rows: nothing is allocated after that.
   static absl::StatusOr<std::unique_ptr<ProgramRunner>> Create(const RunnerParts& parts, std::int64_t max_rows);
 
-  // Computes logits() of the batch's sampled rows; keys and values of its rows go to the cache. A batch
+  // Computes logits() of the batch's logit rows; keys and values of its rows go to the cache. A batch
   // without rows is nothing to do. Errors are those of the communicator.
   absl::Status Run(const Batch& batch);
 
-  // [sampled rows, ids held by this rank], until the next Run.
+  // [logit rows, ids held by this rank], until the next Run.
   Activations logits() const { return View(parts_.program.logits); }
 
  private:
@@ -70,7 +70,7 @@ class ProgramRunner {
   std::unique_ptr<DeviceMemory> arena_;
   std::unique_ptr<DeviceMemory> scratch_;  // of gathers and scatters
   std::int64_t num_rows_ = 0;              // of the batch
-  std::int64_t num_sampled_ = 0;
+  std::int64_t num_logit_rows_ = 0;
   std::vector<Activations> blocks_;  // per rank, in scratch_
   std::vector<std::size_t> sizes_;   // per rank
 };

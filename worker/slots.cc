@@ -25,8 +25,8 @@ SlotTable::SlotTable(const SlotLimits& limits) : limits_(limits), slots_(limits.
   batch_.positions.reserve(limits_.max_num_batched_tokens);
   batch_.sequences.resize(num_groups);
   for (auto& sequences : batch_.sequences) sequences.reserve(limits_.max_num_seqs);
-  batch_.sampled_rows.reserve(limits_.max_num_seqs);
-  batch_.sampled.reserve(limits_.max_num_seqs);
+  batch_.logit_row_indices.reserve(limits_.max_logit_rows);
+  batch_.logit_rows.reserve(limits_.max_logit_rows);
 }
 
 std::size_t SlotTable::BlocksFor(std::uint32_t num_tokens) const {
@@ -41,8 +41,8 @@ absl::Status SlotTable::Apply(const v1::Step& step) {
   return absl::OkStatus();
 }
 
-void SlotTable::Append(std::int64_t index, std::int32_t token) {
-  Slot& slot = slots_[batch_.sampled[index].slot];
+void SlotTable::Append(const LogitRow& row, std::int32_t token) {
+  Slot& slot = slots_[row.slot];
   CHECK_LT(slot.tokens.size(), limits_.max_model_len);
   slot.tokens.push_back(token);
 }
@@ -51,8 +51,8 @@ void SlotTable::ClearBatch() {
   batch_.token_ids.clear();
   batch_.positions.clear();
   for (auto& sequences : batch_.sequences) sequences.clear();
-  batch_.sampled_rows.clear();
-  batch_.sampled.clear();
+  batch_.logit_row_indices.clear();
+  batch_.logit_rows.clear();
   for (Slot& slot : slots_) slot.is_in_step = false;
 }
 
@@ -77,12 +77,12 @@ absl::Status SlotTable::Admit(const v1::Admit& admit) {
     return Contradiction(admit.slot(), "admitted at epoch ", admit.epoch(), ", but the last epoch was ", slot.epoch);
   }
   RETURN_IF_ERROR(AdmitTokens(admit, slot));
-  absl::StatusOr<SamplingSettings> settings = SamplingSettingsFrom(admit.sampling());
+  absl::StatusOr<SamplingSettings> settings = SamplingSettingsFrom(admit.sampling(), limits_.vocabulary);
   if (!settings.ok()) return Contradiction(admit.slot(), std::string(settings.status().message()));
-  slot.settings = *settings;
+  slot.settings = *std::move(settings);
+  RETURN_IF_ERROR(AdmitNumbers(admit, slot));
   slot.is_used = true;
   slot.epoch = admit.epoch();
-  slot.num_computed = 0;
   for (auto& table : slot.block_tables) table.clear();
   return absl::OkStatus();
 }
@@ -103,13 +103,36 @@ absl::Status SlotTable::AdmitTokens(const v1::Admit& admit, Slot& slot) const {
   return absl::OkStatus();
 }
 
+absl::Status SlotTable::AdmitNumbers(const v1::Admit& admit, Slot& slot) const {
+  const auto num_tokens = static_cast<std::uint32_t>(slot.tokens.size());
+  slot.num_prompt_tokens = admit.num_prompt_tokens();
+  slot.num_computed = admit.num_computed();
+  if (slot.num_prompt_tokens == 0 || slot.num_prompt_tokens > num_tokens) {
+    return Contradiction(admit.slot(), slot.num_prompt_tokens, " of ", num_tokens, " tokens are the prompt");
+  }
+  if (slot.num_computed >= num_tokens) {
+    return Contradiction(admit.slot(), "admitted with ", slot.num_computed, " of ", num_tokens,
+                         " tokens computed; the last one never is");
+  }
+  slot.first_prompt_logprob = slot.num_prompt_tokens;
+  if (!slot.settings.num_prompt_logprobs) return absl::OkStatus();
+  slot.first_prompt_logprob = admit.first_prompt_logprob();
+  const bool has_computed_too_much =
+      slot.first_prompt_logprob < slot.num_prompt_tokens && slot.first_prompt_logprob <= slot.num_computed;
+  if (slot.first_prompt_logprob == 0 || has_computed_too_much) {
+    return Contradiction(admit.slot(), "log-probabilities of the prompt are wanted from token ",
+                         slot.first_prompt_logprob, " on, with ", slot.num_computed,
+                         " computed already; it must be a later one, and not the first");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SlotTable::AddItem(const v1::StepItem& item) {
   RETURN_IF_ERROR(CheckInRange(item.slot()));
   Slot& slot = slots_[item.slot()];
   RETURN_IF_ERROR(CheckItem(item, slot));
   RETURN_IF_ERROR(AddBlocks(item, slot));
-  AddRows(item, slot);
-  return absl::OkStatus();
+  return AddRows(item, slot);
 }
 
 absl::Status SlotTable::CheckItem(const v1::StepItem& item, const Slot& slot) const {
@@ -157,23 +180,43 @@ absl::Status SlotTable::AddBlocks(const v1::StepItem& item, Slot& slot) {
   return absl::OkStatus();
 }
 
-void SlotTable::AddRows(const v1::StepItem& item, Slot& slot) {
+absl::Status SlotTable::AddRows(const v1::StepItem& item, Slot& slot) {
   for (std::size_t g = 0; g < slot.block_tables.size(); ++g) {
     batch_.sequences[g].push_back({.query_begin = batch_.num_rows(),
                                    .num_queries = item.num_tokens(),
                                    .context_length = slot.num_computed,
                                    .block_table = slot.block_tables[g].data()});
   }
-  const std::uint32_t end = slot.num_computed + item.num_tokens();
-  for (std::uint32_t position = slot.num_computed; position < end; ++position) {
+  const std::uint32_t begin = slot.num_computed, end = begin + item.num_tokens();
+  for (std::uint32_t position = begin; position < end; ++position) {
     batch_.token_ids.push_back(slot.tokens[position]);
     batch_.positions.push_back(static_cast<std::int32_t>(position));
   }
   slot.num_computed = end;
   slot.is_in_step = true;
-  if (end < slot.tokens.size()) return;
-  batch_.sampled_rows.push_back(static_cast<std::int32_t>(batch_.num_rows() - 1));
-  batch_.sampled.push_back({item.slot(), slot.epoch, end, slot.settings});
+  return AddLogitRows(item.slot(), begin, slot);
+}
+
+// Of the rows [begin, slot.num_computed) of the slot, which are the batch's last: those which a prompt token follows
+// whose log-probability is wanted, and the one of the last known token.
+absl::Status SlotTable::AddLogitRows(std::uint32_t slot_index, std::uint32_t begin, Slot& slot) {
+  const std::int64_t row_of_token_0 = batch_.num_rows() - slot.num_computed;
+  for (std::uint32_t next = begin + 1; next <= slot.num_computed; ++next) {
+    const bool is_sampled = next == slot.tokens.size();
+    if (!is_sampled && (next < slot.first_prompt_logprob || next >= slot.num_prompt_tokens)) continue;
+    if (batch_.logit_rows.size() == limits_.max_logit_rows) {
+      return Contradiction(slot_index, "logits of one more row are wanted; a step gives those of at most ",
+                           limits_.max_logit_rows);
+    }
+    batch_.logit_row_indices.push_back(static_cast<std::int32_t>(row_of_token_0 + next - 1));
+    LogitRow& row = batch_.logit_rows.emplace_back();
+    row = {.slot = slot_index,
+           .epoch = slot.epoch,
+           .history = {std::span(slot.tokens).first(next), slot.num_prompt_tokens},
+           .settings = &slot.settings};
+    if (!is_sampled) row.prompt_token = slot.tokens[next];
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace trireme::worker

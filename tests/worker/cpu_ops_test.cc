@@ -106,17 +106,23 @@ TEST(CpuOps, MemoryIsZeroAndAligned) {
 TEST(CpuOps, AnswersDoNotDependOnTheNumberOfThreads) {
   constexpr std::int64_t kRows = 3, kIds = 10'007;
   std::vector<float> logits = RandomFloats(kRows * kIds, 5);
+  const auto row = [&](int r) { return std::span<const float>(logits).subspan(r * kIds, kIds); };
   const std::vector<LogitQuestion> questions = {
-      {.temperature = 0, .wants_log_sum_exp = true, .num_candidates = 5},
-      {.temperature = 0.7f, .draw = {.seed = 3}, .wants_log_sum_exp = true, .wants_scaled_log_sum_exp = true},
-      {.temperature = 1, .draw = {.seed = 4}, .num_candidates = 20}};
+      {.logits = row(0), .wants_log_sum_exp = true, .num_candidates = 5, .token_id = 4321},
+      {.logits = row(1),
+       .temperature = 0.7f,
+       .draw = GumbelDraw{.seed = 3},
+       .wants_log_sum_exp = true,
+       .wants_scaled_log_sum_exp = true},
+      {.logits = row(2), .draw = GumbelDraw{.seed = 4}, .num_candidates = 20}};
   std::vector<LogitAnswer> first(kRows);
   std::vector<TokenScore> first_candidates(25);
   for (int num_threads : {1, 2, 4}) {
     const auto ops = MakeCpuOps({.num_threads = num_threads});
     std::vector<LogitAnswer> answers(kRows);
     std::vector<TokenScore> candidates(25);
-    ops->AnswerLogits({logits.data(), kRows, kIds}, 0, questions, answers, candidates);
+    ops->AnswerLogits(0, questions, answers, candidates);
+    EXPECT_EQ(answers[0].token_logit, logits[4321]);
     if (num_threads == 1) first = answers, first_candidates = candidates;
     for (std::int64_t r = 0; r < kRows; ++r) {
       EXPECT_EQ(answers[r].best, first[r].best);
@@ -126,6 +132,17 @@ TEST(CpuOps, AnswersDoNotDependOnTheNumberOfThreads) {
     }
     EXPECT_EQ(candidates, first_candidates);
   }
+}
+
+TEST(CpuOps, EditsACopyOfARow) {
+  const auto ops = MakeCpuOps({});
+  const std::vector<float> row = {1, 2, 3, 4};
+  std::vector<float> out(4);
+  const std::vector<kernels::cpu::LogitEdit> edits = {{.id = 11, .bias = 5}, {.id = 13, .is_repeated = true}};
+  ops->EditLogits(10, row, edits, {.repetition = 2}, out);
+  EXPECT_THAT(out, ElementsAre(1, 7, 3, 2));
+  EXPECT_THAT(row, ElementsAre(1, 2, 3, 4));
+  ops->EditLogits(0, {}, {}, {}, {});  // an empty part
 }
 
 }  // namespace

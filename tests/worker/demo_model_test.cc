@@ -42,6 +42,7 @@ ExecutorOptions Options() {
           .max_model_len = 512,
           .max_num_seqs = 8,
           .max_num_batched_tokens = 512,
+          .max_logit_rows = 8,
           .kv_block_tokens = 16,
           .kv_cache_bytes = 32 << 20,
           .num_threads = 1};

@@ -71,6 +71,26 @@ absl::Status CheckGreedy(const GoldenCase& golden, LoadedRank& rank) {
   return absl::OkStatus();
 }
 
+// The reference's continuation as part of the prompt: of each of its tokens we know the reference's log-probability.
+absl::Status CheckPromptLogprobs(const GoldenCase& golden, LoadedRank& rank) {
+  std::vector<std::uint32_t> prompt = golden.prompt;
+  prompt.insert(prompt.end(), golden.greedy.begin(), golden.greedy.end());
+  v1::Sampling sampling = Greedy();
+  sampling.set_prompt_logprobs(1);
+  RETURN_IF_ERROR(rank.driver.Generate(0, prompt, sampling, 1, 16));
+  const std::vector<v1::SampledToken>& tokens = rank.driver.prompt_tokens(0);
+  EXPECT_EQ(tokens.size(), prompt.size() - 1);
+  for (std::size_t i = 0; i < golden.greedy.size(); ++i) {
+    const v1::SampledToken& token = tokens.at(golden.prompt.size() - 1 + i);
+    EXPECT_EQ(token.token_id(), golden.greedy[i]);
+    EXPECT_EQ(token.token_rank(), 1u);
+    EXPECT_EQ(token.top(0).token_id(), golden.greedy[i]);
+    EXPECT_NEAR(token.logprob(), golden.greedy_logprobs[i], 5e-4);
+  }
+  rank.driver.Release(0);
+  return absl::OkStatus();
+}
+
 class ExecutorGolden : public testing::TestWithParam<Golden> {};
 
 TEST_P(ExecutorGolden, AgreesWithTransformers) {
@@ -81,6 +101,7 @@ TEST_P(ExecutorGolden, AgreesWithTransformers) {
     for (const GoldenCase& c : cases) {
       RETURN_IF_ERROR(CheckLogits(c, rank));
       RETURN_IF_ERROR(CheckGreedy(c, rank));
+      RETURN_IF_ERROR(CheckPromptLogprobs(c, rank));
     }
     return absl::OkStatus();
   });

@@ -27,13 +27,25 @@ std::vector<std::uint32_t> Prompt(std::size_t size, std::uint32_t seed) {
   return prompt;
 }
 
+// All processors, by turns.
 v1::Sampling Seeded(std::uint64_t seed) {
-  v1::Sampling sampling;
+  v1::Sampling sampling = Greedy();
   sampling.set_temperature(0.9f);
   sampling.set_top_k(static_cast<std::uint32_t>(seed % 3 * 20));
   sampling.set_top_p(seed % 2 == 0 ? 1 : 0.95f);
+  sampling.set_min_p(seed % 4 == 1 ? 0.02f : 0);
+  sampling.set_typical_p(seed % 5 == 1 ? 0.9f : 1);
   sampling.set_seed(seed);
+  sampling.set_sample(static_cast<std::uint32_t>(seed % 2));
   sampling.set_logprobs(3);
+  if (seed % 3 == 0) return sampling;
+  (*sampling.mutable_logit_bias())[static_cast<std::uint32_t>(seed)] = 4;
+  sampling.set_repetition_penalty(1.3f);
+  sampling.set_frequency_penalty(0.5f);
+  sampling.set_presence_penalty(0.25f);
+  sampling.add_bad_words()->add_ids(3);
+  sampling.set_min_tokens(5);
+  sampling.add_ending_token_ids(static_cast<std::uint32_t>(seed));
   return sampling;
 }
 
@@ -124,7 +136,8 @@ TEST(Executor, ASequenceThatComesBackGoesOnWithTheSameTokens) {
     std::vector<std::uint32_t> tokens = prompt;
     std::vector<std::uint32_t> got;
     for (std::uint32_t slot : {0u, 5u, 0u}) {  // taken off twice
-      RETURN_IF_ERROR(rank.driver.Generate(slot, tokens, Seeded(7), slot == 5 ? 9 : 6, 16));
+      RETURN_IF_ERROR(rank.driver.Generate(slot, tokens, Seeded(7), slot == 5 ? 9 : 6, 16,
+                                           static_cast<std::uint32_t>(prompt.size())));
       for (std::uint32_t id : rank.driver.SampledIds(slot)) {
         if (got.size() == expected.size()) break;
         tokens.push_back(id);
@@ -150,6 +163,88 @@ TEST(Executor, ThreadsAndDegreesAgreeOnSeededTokens) {
         });
     EXPECT_TRUE(status.ok()) << status;
   }
+}
+
+v1::Sampling WithPromptLogprobs(std::uint32_t count) {
+  v1::Sampling sampling = Greedy();
+  sampling.set_prompt_logprobs(count);
+  return sampling;
+}
+
+TEST(Executor, PromptLogprobsAreThoseOfTheLogitsInChunksOfAnySize) {
+  const std::vector<std::uint32_t> prompt = Prompt(60, 2);
+  RunAtSeveralDegrees([&](LoadedRank& rank) -> absl::Status {
+    std::string expected;
+    for (const std::uint32_t chunk : {16u, 1u, 5u}) {  // 16 logit rows are the limit
+      RETURN_IF_ERROR(rank.driver.Generate(0, prompt, WithPromptLogprobs(2), 1, chunk));
+      const std::vector<v1::SampledToken>& tokens = rank.driver.prompt_tokens(0);
+      EXPECT_EQ(tokens.size(), prompt.size() - 1);
+      for (std::size_t i = 0; i < tokens.size(); ++i) EXPECT_EQ(tokens[i].token_id(), prompt[i + 1]);
+      if (chunk == 16) expected = TextOf(tokens);
+      EXPECT_EQ(TextOf(tokens), expected) << "chunks of " << chunk;
+      rank.driver.Release(0);
+    }
+    // What is sampled after a prefix has the same distribution: its likeliest tokens are the same, bit for bit.
+    RETURN_IF_ERROR(rank.driver.Generate(1, prompt, WithPromptLogprobs(2), 1, 16));
+    for (const std::size_t size : {1u, 16u, 17u, 59u}) {
+      const std::vector<std::uint32_t> prefix(prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(size));
+      RETURN_IF_ERROR(rank.driver.Generate(0, prefix, GreedyWithLogprobs(2), 1, 128));
+      const v1::SampledToken& of_prompt = rank.driver.prompt_tokens(1)[size - 1];
+      const v1::SampledToken& sampled = rank.driver.sampled(0)[0];
+      EXPECT_EQ(of_prompt.top(0).ShortDebugString(), sampled.top(0).ShortDebugString());
+      EXPECT_EQ(of_prompt.top(1).ShortDebugString(), sampled.top(1).ShortDebugString());
+      EXPECT_LE(of_prompt.logprob(), sampled.logprob());
+      rank.driver.Release(0);
+    }
+    return absl::OkStatus();
+  });
+}
+
+TEST(Executor, GoesOnBehindBlocksThatAnotherSlotComputed) {
+  const std::vector<std::uint32_t> prompt = Prompt(50, 4);
+  v1::Sampling sampling = Seeded(5);
+  sampling.set_prompt_logprobs(1);
+  RunAtSeveralDegrees([&](LoadedRank& rank) -> absl::Status {
+    RETURN_IF_ERROR(rank.driver.Generate(0, prompt, sampling, 8, 16));
+    for (const std::uint32_t num_computed : {16u, 48u}) {
+      rank.driver.AdmitBehind(0, num_computed, 3, prompt, sampling);
+      std::uint32_t left = static_cast<std::uint32_t>(prompt.size()) - num_computed;
+      for (; left > 0; left -= std::min(left, 16u)) {
+        RETURN_IF_ERROR(rank.driver.Step({{3, std::min(left, 16u)}}).status());
+      }
+      while (rank.driver.sampled(3).size() < 8) RETURN_IF_ERROR(rank.driver.Step({{3, 1}}).status());
+      EXPECT_EQ(TextOf(rank.driver.sampled(3)), TextOf(rank.driver.sampled(0)));
+      const std::vector<v1::SampledToken>& all = rank.driver.prompt_tokens(0);
+      EXPECT_EQ(TextOf(rank.driver.prompt_tokens(3)), TextOf({all.begin() + num_computed, all.end()}));
+      rank.driver.Release(3);
+    }
+    return absl::OkStatus();
+  });
+}
+
+TEST(Executor, ASequenceWithoutATokenLeftFailsAloneAndItsNextStepIsStillValid) {
+  v1::Sampling nothing = Greedy();
+  for (std::uint32_t id = 0; id < 192; ++id) nothing.add_bad_words()->add_ids(id);
+  RunAtSeveralDegrees([&](LoadedRank& rank) -> absl::Status {
+    RETURN_IF_ERROR(rank.driver.Generate(0, Prompt(9, 1), Seeded(1), 3, 128));
+    const std::string alone = TextOf(rank.driver.sampled(0));
+    rank.driver.Release(0);
+    rank.driver.Admit(0, Prompt(9, 1), Seeded(1));
+    rank.driver.Admit(1, Prompt(7, 2), nothing);
+    ASSIGN_OR_RETURN(const v1::StepResult result, rank.driver.Step({{1, 7}, {0, 9}}));
+    EXPECT_EQ(result.slots_size(), 2);
+    EXPECT_EQ(result.slots(0).slot(), 1u);
+    EXPECT_EQ(result.slots(0).tokens_size(), 0);
+    EXPECT_EQ(result.slots(0).error().code(), static_cast<int>(absl::StatusCode::kInvalidArgument));
+    EXPECT_THAT(result.slots(0).error().message(), HasSubstr("no token is left to choose at position 7"));
+    EXPECT_FALSE(result.slots(1).has_error());
+    RETURN_IF_ERROR(rank.driver.Step({{1, 1}, {0, 1}}).status());  // was on its way when the error was found
+    rank.driver.Release(1);
+    RETURN_IF_ERROR(rank.driver.Step({{0, 1}}).status());
+    EXPECT_EQ(TextOf(rank.driver.sampled(0)), alone);
+    rank.driver.Release(0);
+    return absl::OkStatus();
+  });
 }
 
 TEST(Executor, ReportsWhatItHolds) {
@@ -201,6 +296,8 @@ TEST(Executor, RefusesOptionsByName) {
   EXPECT_THAT(message([](auto& o) { o.max_model_len = 0; }), HasSubstr("max_model_len is 0"));
   EXPECT_THAT(message([](auto& o) { o.max_num_seqs = 0; }), HasSubstr("max_num_seqs is 0"));
   EXPECT_THAT(message([](auto& o) { o.max_num_batched_tokens = 0; }), HasSubstr("max_num_batched_tokens is 0"));
+  EXPECT_THAT(message([](auto& o) { o.max_logit_rows = 7; }),
+              HasSubstr("max_logit_rows is 7; it must be at least max_num_seqs, 8"));
   EXPECT_THAT(message([](auto& o) { o.num_threads = 0; }), HasSubstr("num_threads is 0"));
   EXPECT_THAT(message([](auto& o) { o.kv_block_tokens = 129; }),
               HasSubstr("kv_block_tokens is 129; it must be in [1, 128]"));

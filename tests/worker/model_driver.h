@@ -14,9 +14,12 @@
 
 namespace trireme::worker {
 
-// Small limits that suit the fixtures: 8 slots, 256 tokens, steps of 128 rows, blocks of 16 tokens, 4 MiB of KV cache.
+// Small limits that suit the fixtures: 8 slots, 256 tokens, steps of 128 rows and 16 rows of logits, blocks of 16
+// tokens, 4 MiB of KV cache.
 ExecutorOptions SmallOptions(const std::filesystem::path& model);
 
+// All that does nothing, as it is said on the wire.
+v1::Sampling Greedy();
 v1::Sampling GreedyWithLogprobs(std::uint32_t num_logprobs = 0);
 
 struct Work {
@@ -28,8 +31,12 @@ class ModelDriver {
  public:
   ModelDriver(Executor& executor, const ExecutorOptions& options);
 
-  // Both take effect with the next step.
-  void Admit(std::uint32_t slot, const std::vector<std::uint32_t>& tokens, const v1::Sampling& sampling);
+  // These take effect with the next step. `num_prompt_tokens`: of `tokens`; 0 for all.
+  void Admit(std::uint32_t slot, const std::vector<std::uint32_t>& tokens, const v1::Sampling& sampling,
+             std::uint32_t num_prompt_tokens = 0);
+  // The first `num_computed` tokens, whole blocks, are those that `owner` has computed; it stays meanwhile.
+  void AdmitBehind(std::uint32_t owner, std::uint32_t num_computed, std::uint32_t slot,
+                   const std::vector<std::uint32_t>& tokens, const v1::Sampling& sampling);
   void Release(std::uint32_t slot);
 
   // Runs a step over these items.
@@ -38,17 +45,22 @@ class ModelDriver {
   // What a slot has sampled since it was admitted.
   const std::vector<v1::SampledToken>& sampled(std::uint32_t slot) const { return slots_.at(slot).sampled; }
   std::vector<std::uint32_t> SampledIds(std::uint32_t slot) const;
+  // Of its prompt, since it was admitted.
+  const std::vector<v1::SampledToken>& prompt_tokens(std::uint32_t slot) const { return slots_.at(slot).prompt_tokens; }
 
   // Admits `prompt` to `slot`, computes it in chunks of at most `chunk` tokens, then decodes until
-  // `num_tokens` are sampled.
+  // `num_tokens` are sampled. `num_prompt_tokens` as in Admit.
   absl::Status Generate(std::uint32_t slot, const std::vector<std::uint32_t>& prompt, const v1::Sampling& sampling,
-                        std::uint32_t num_tokens, std::uint32_t chunk);
+                        std::uint32_t num_tokens, std::uint32_t chunk, std::uint32_t num_prompt_tokens = 0);
 
  private:
   struct Slot {
     std::uint32_t num_computed = 0;
-    std::vector<std::uint32_t> blocks;
-    std::vector<v1::SampledToken> sampled;
+    std::vector<std::uint32_t> shared_blocks = {};  // of another slot; the worker does not know them yet
+    std::size_t num_shared = 0;
+    std::vector<std::uint32_t> blocks = {};  // its own, behind the shared ones
+    std::vector<v1::SampledToken> sampled = {};
+    std::vector<v1::SampledToken> prompt_tokens = {};
   };
 
   void AddItem(const Work& work, v1::Step& step);

@@ -60,12 +60,12 @@ class ChainOfOps {
   CompiledProgram program_;
 };
 
-Batch BatchOf(std::vector<std::int32_t> ids, std::vector<std::int32_t> sampled_rows) {
+Batch BatchOf(std::vector<std::int32_t> ids, std::vector<std::int32_t> logit_row_indices) {
   Batch batch;
   batch.token_ids = std::move(ids);
   batch.positions.assign(batch.token_ids.size(), 0);
-  batch.sampled_rows = std::move(sampled_rows);
-  batch.sampled.resize(batch.sampled_rows.size());
+  batch.logit_row_indices = std::move(logit_row_indices);
+  batch.logit_rows.resize(batch.logit_row_indices.size());
   return batch;
 }
 

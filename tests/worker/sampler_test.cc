@@ -5,7 +5,9 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 struct Token {
+  absl::Status status;
   std::int32_t id;
   float logprob;
   std::int64_t rank;
@@ -34,7 +37,11 @@ struct Token {
 struct Request {
   std::vector<float> logits;
   SamplingSettings settings;
-  std::uint32_t position = 5;
+  std::vector<std::int32_t> tokens = {3, 1, 2, 3, 0};
+  std::uint32_t num_prompt_tokens = 2;
+  std::optional<std::int32_t> prompt_token = {};
+
+  History history() const { return {tokens, num_prompt_tokens}; }
 };
 
 // The ceil rule: later ranks may be short or empty.
@@ -46,24 +53,28 @@ sharding::Interval PartOf(std::int64_t vocabulary, sharding::Rank rank) {
 absl::StatusOr<std::vector<Token>> SampleOnRank(const std::vector<Request>& requests, std::int32_t num_candidates,
                                                 sharding::Interval part, Communicator& communicator) {
   std::vector<float> logits;
-  std::vector<SampledRow> rows;
+  std::vector<LogitRow> rows;
   for (const Request& request : requests) {
     logits.insert(logits.end(), request.logits.begin() + part.begin, request.logits.begin() + part.end);
     rows.push_back({.slot = static_cast<std::uint32_t>(rows.size()),
                     .epoch = 1,
-                    .position = request.position,
-                    .settings = request.settings});
+                    .history = request.history(),
+                    .settings = &request.settings,
+                    .prompt_token = request.prompt_token});
   }
   const auto num_rows = static_cast<std::int64_t>(rows.size());
   const auto ops = MakeCpuOps({.num_threads = 1 + communicator.rank().index % 2, .max_rows = num_rows});
   ASSIGN_OR_RETURN(const auto sampler, Sampler::Create({.vocabulary = std::ssize(requests[0].logits),
                                                         .local_vocabulary = part,
                                                         .max_rows = num_rows,
+                                                        .max_sampled = num_rows,
                                                         .num_candidates = num_candidates},
                                                        *ops, communicator));
   ASSIGN_OR_RETURN(const auto sampled, sampler->Sample({logits.data(), num_rows, part.size()}, rows));
   std::vector<Token> tokens;
-  for (const SampledToken& t : sampled) tokens.push_back({t.id, t.logprob, t.rank, {t.top.begin(), t.top.end()}});
+  for (const RowToken& t : sampled) {
+    tokens.push_back({t.status, t.id, t.logprob, t.rank, {t.top.begin(), t.top.end()}});
+  }
   return tokens;
 }
 
@@ -89,13 +100,19 @@ std::vector<float> RandomLogits(std::size_t size, int seed) {
   return logits;
 }
 
-// The definition: the greatest Gumbel score among the tokens that Transformers keeps.
+// The definition: the greatest Gumbel score (or logit) among the tokens that the reference keeps.
 std::int32_t ExpectedDraw(const ProcessorCase& c, const Request& request) {
+  const std::vector<float> logits = EditedLogits(c.logits, c.history(), c.settings);
+  const auto position = static_cast<std::uint32_t>(request.tokens.size());
   TokenScore best;
-  for (std::int32_t id = 0; id < std::ssize(c.logits); ++id) {
+  for (std::int32_t id = 0; id < std::ssize(logits); ++id) {
     if (c.probabilities[id] == 0) continue;
-    const float score = kernels::cpu::GumbelScore(id, c.logits[id], c.settings.temperature,
-                                                  {.seed = request.settings.seed, .position = request.position});
+    const float score =
+        c.settings.is_greedy()
+            ? logits[id]
+            : kernels::cpu::GumbelScore(
+                  id, logits[id], c.settings.temperature,
+                  {.seed = request.settings.seed, .position = position, .sample = request.settings.sample});
     best = kernels::cpu::Better(best, {score, id});
   }
   return best.id;
@@ -104,8 +121,10 @@ std::int32_t ExpectedDraw(const ProcessorCase& c, const Request& request) {
 std::vector<Request> RequestsOf(const ProcessorCase& c, int count) {
   std::vector<Request> requests;
   for (int i = 0; i < count; ++i) {
-    Request request = {.logits = c.logits, .settings = c.settings, .position = static_cast<std::uint32_t>(i % 7)};
-    request.settings.seed = 1000 + i;
+    Request request = {
+        .logits = c.logits, .settings = c.settings, .tokens = c.tokens, .num_prompt_tokens = c.num_prompt_tokens};
+    request.settings.seed = 1000 + i / 3;
+    request.settings.sample = i % 3;
     requests.push_back(request);
   }
   return requests;
@@ -114,7 +133,7 @@ std::vector<Request> RequestsOf(const ProcessorCase& c, int count) {
 TEST(Sampler, DrawsTheSameTokenAtEveryDegree) {
   for (const ProcessorCase& c : ReadProcessorCases()) {
     const std::vector<Request> requests = RequestsOf(c, 40);
-    for (int world : {1, 2, 3, 4}) {
+    for (int world : {1, 2, 3, 5}) {
       for (std::int32_t num_candidates : {3, 64}) {
         const auto tokens = Sample(requests, world, num_candidates);
         ASSERT_TRUE(tokens.ok()) << tokens.status();
@@ -195,7 +214,8 @@ void ExpectLogprobs(const Token& token, const Request& request) {
   EXPECT_NEAR(token.logprob, request.logits[token.id] - log_sum_exp, 1e-5);
   const auto place = std::find_if(sorted.begin(), sorted.end(), [&](const auto& t) { return t.id == token.id; });
   EXPECT_EQ(token.rank, place - sorted.begin() + 1);
-  ASSERT_EQ(token.top.size(), std::min<std::size_t>(*request.settings.num_logprobs, sorted.size()));
+  const auto wanted = request.prompt_token ? request.settings.num_prompt_logprobs : request.settings.num_logprobs;
+  ASSERT_EQ(token.top.size(), std::min<std::size_t>(*wanted, sorted.size()));
   for (std::size_t i = 0; i < token.top.size(); ++i) {
     EXPECT_EQ(token.top[i].id, sorted[i].id);
     EXPECT_NEAR(token.top[i].score, sorted[i].score - log_sum_exp, 1e-5);
@@ -210,13 +230,23 @@ TEST(Sampler, GivesLogprobsOfTheModelsOwnDistribution) {
         {.logits = RandomLogits(5003, 2), .settings = {.temperature = 2, .seed = 3, .num_logprobs = num_logprobs}});
     requests.push_back({.logits = RandomLogits(5003, 3),
                         .settings = {.temperature = 0.5f, .top_k = 40, .top_p = 0.9f, .num_logprobs = num_logprobs}});
+    // The likeliest by far is not the model's.
+    requests.push_back(
+        {.logits = RandomLogits(5003, 6), .settings = {.logit_bias = {{4711, 50}}, .num_logprobs = num_logprobs}});
+  }
+  for (std::int32_t token : {0, 17, 4002, 5002}) {
+    requests.push_back(
+        {.logits = RandomLogits(5003, 5), .settings = {.num_prompt_logprobs = 3}, .prompt_token = token});
   }
   requests.push_back({.logits = RandomLogits(5003, 4), .settings = {}});  // a mate that asks for none
   std::vector<Token> at_one;
   for (int world : {1, 2, 3, 9}) {
     const auto tokens = Sample(requests, world);
     ASSERT_TRUE(tokens.ok()) << tokens.status();
-    for (std::size_t i = 0; i + 1 < requests.size(); ++i) ExpectLogprobs((*tokens)[i], requests[i]);
+    for (std::size_t i = 0; i + 1 < requests.size(); ++i) {
+      ExpectLogprobs((*tokens)[i], requests[i]);
+      EXPECT_EQ((*tokens)[i].id, requests[i].prompt_token.value_or((*tokens)[i].id));
+    }
     EXPECT_THAT(tokens->back().top, testing::IsEmpty());
     if (world == 1) at_one = *tokens;
     for (std::size_t i = 0; i < requests.size(); ++i) EXPECT_EQ((*tokens)[i].id, at_one[i].id);
@@ -232,9 +262,33 @@ TEST(Sampler, TiesOfTheRankGoToTheLowerId) {
   EXPECT_EQ((*tokens)[0].top[2].id, 3);
 }
 
+// All processors at once.
+SamplingSettings Everything(std::uint64_t seed) {
+  SamplingSettings settings = {.logit_bias = {{3, 2.5f}, {500, -1}, {999, 6}},
+                               .repetition_penalty = 1.2f,
+                               .frequency_penalty = 0.3f,
+                               .presence_penalty = -0.4f,
+                               .bad_words = {{17}, {3, 0}, {0, 21}},
+                               .min_tokens = 4,
+                               .ending_token_ids = {999},
+                               .temperature = 1.7f,
+                               .top_k = 60,
+                               .top_p = 0.95f,
+                               .min_p = 0.01f,
+                               .typical_p = 0.9f,
+                               .seed = seed,
+                               .num_logprobs = 3};
+  if (seed % 3 == 1) settings.top_k = 0;
+  if (seed % 4 == 1) settings.typical_p = 1;
+  if (seed % 5 == 1) settings.top_p = 1;
+  if (seed % 6 == 1) settings.min_p = 0;
+  return settings;
+}
+
 TEST(Sampler, MatesInTheBatchChangeNothing) {
   std::vector<Request> requests;
   for (int i = 0; i < 12; ++i) {
+    requests.push_back({.logits = RandomLogits(1000, 50 + i), .settings = Everything(i)});
     requests.push_back({.logits = RandomLogits(1000, i),
                         .settings = {.temperature = i % 4 * 0.6f,
                                      .top_k = i % 3 * 30u,
@@ -260,16 +314,117 @@ TEST(Sampler, TopKBeyondTheCandidatesGathersTheRow) {
   EXPECT_TRUE(*one == *four);
 }
 
-TEST(Sampler, NamesTheSlotWhoseLogitsAreNotNumbers) {
-  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-  for (float temperature : {0.0f, 1.0f}) {
-    const std::vector<Request> requests = {
-        {.logits = {1, 2, 3, 4}, .settings = {.temperature = temperature}},
-        {.logits = {kNan, kNan, kNan, kNan}, .settings = {.temperature = temperature}}};
-    const auto tokens = Sample(requests, 2);
-    EXPECT_EQ(tokens.status().code(), absl::StatusCode::kInternal);
-    EXPECT_THAT(std::string(tokens.status().message()), HasSubstr("no logit of slot 1 at position 5"));
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Samples `wrong` between two rows that are right, at several degrees. The status of the row; its mates must not care.
+absl::Status StatusBetweenMates(const Request& wrong) {
+  std::vector<Request> mates = {{.logits = std::vector<float>(wrong.logits.size(), 1), .settings = {}},
+                                {.logits = std::vector<float>(wrong.logits.size(), 1),
+                                 .settings = {.repetition_penalty = 2, .temperature = 1, .num_logprobs = 1}}};
+  absl::Status status;
+  for (int world : {1, 2, 3}) {
+    const auto alone = Sample(mates, world);
+    const auto tokens = Sample({mates[0], wrong, mates[1]}, world);
+    EXPECT_TRUE(tokens.ok() && alone.ok()) << tokens.status();
+    if (!tokens.ok() || !alone.ok()) return absl::UnknownError("see above");
+    EXPECT_TRUE((*tokens)[0] == (*alone)[0]);
+    EXPECT_TRUE((*tokens)[2] == (*alone)[1]);
+    if (world == 1) status = (*tokens)[1].status;
+    EXPECT_EQ((*tokens)[1].status, status);
   }
+  return status;
+}
+
+TEST(Sampler, ARowWhoseLogitsAreNotNumbersFailsAlone) {
+  for (const std::vector<float>& logits : {std::vector<float>{kNan, kNan, kNan, kNan},
+                                           {1, 2, 3, kNan},
+                                           {kInfinity, 2, 3, 4},
+                                           {-kInfinity, -kInfinity, -kInfinity, -kInfinity}}) {
+    for (const SamplingSettings& settings :
+         std::vector<SamplingSettings>{{},
+                                       {.temperature = 1},
+                                       {.temperature = 1, .top_p = 0.5f, .num_logprobs = 2},
+                                       {.repetition_penalty = 2, .bad_words = {{0}, {3}}, .temperature = 1}}) {
+      const absl::Status status = StatusBetweenMates({.logits = logits, .settings = settings});
+      EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+      EXPECT_THAT(std::string(status.message()), HasSubstr("the logits of slot 1 at position 5 are not numbers"));
+    }
+  }
+}
+
+TEST(Sampler, APromptRowWhoseLogitsAreNotNumbersFailsAlone) {
+  const absl::Status status =
+      StatusBetweenMates({.logits = {1, 2, 3, kNan}, .settings = {.num_prompt_logprobs = 0}, .prompt_token = 1});
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+}
+
+TEST(Sampler, SaysSoWhereNoTokenIsLeft) {
+  for (const float temperature : {0.0f, 1.0f}) {
+    for (const float top_p : {1.0f, 0.5f}) {
+      Request request = {.logits = {1, 2, 3, 4},
+                         .settings = {.bad_words = {{0}, {3, 0, 1}},
+                                      .min_tokens = 4,
+                                      .ending_token_ids = {2, 3},
+                                      .temperature = temperature,
+                                      .top_p = top_p},
+                         .tokens = {2, 2, 2, 3, 0}};
+      const absl::Status status = StatusBetweenMates(request);
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_THAT(std::string(status.message()), HasSubstr("no token is left to choose at position 5: bad_words and "
+                                                           "min_tokens forbid all 4 of the vocabulary"));
+      request.tokens = {2, 2, 2, 0, 3};  // now 1 completes no bad word
+      const auto tokens = Sample({request}, 2);
+      ASSERT_TRUE(tokens.ok()) << tokens.status();
+      EXPECT_EQ((*tokens)[0].id, 1);
+    }
+  }
+}
+
+TEST(Sampler, SaysSoWhereSettingsMakeLogitsOverflow) {
+  const auto message = [](const SamplingSettings& settings) {
+    const absl::Status status = StatusBetweenMates({.logits = {30, 20, -20, 10}, .settings = settings});
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(message({.repetition_penalty = 1e-38f}), HasSubstr("overflow by logit_bias and penalties"));
+  EXPECT_THAT(message({.logit_bias = {{0, 3e38f}}, .frequency_penalty = -3e38f}), HasSubstr("at position 5"));
+  EXPECT_THAT(message({.temperature = 1e-38f}), HasSubstr("overflow by a temperature of 1e-38"));
+  EXPECT_THAT(message({.temperature = 1e-38f, .top_p = 0.9f}), HasSubstr("overflow by a temperature of 1e-38"));
+  EXPECT_THAT(message({.logit_bias = {{0, -60}, {1, -60}, {3, -60}}, .temperature = 1e-38f, .typical_p = 0.5f}),
+              HasSubstr("overflow by a temperature of 1e-38"));
+}
+
+TEST(Sampler, AllProcessorsTogetherDrawTheSameAtEveryDegree) {
+  std::vector<Request> requests;
+  for (int i = 0; i < 30; ++i) requests.push_back({.logits = RandomLogits(1000, i), .settings = Everything(i)});
+  std::vector<Token> at_one;
+  for (int world : {1, 2, 3, 5}) {
+    for (std::int32_t num_candidates : {4, 64}) {
+      const auto tokens = Sample(requests, world, num_candidates);
+      ASSERT_TRUE(tokens.ok()) << tokens.status();
+      if (at_one.empty()) at_one = *tokens;
+      for (std::size_t i = 0; i < requests.size(); ++i) {
+        EXPECT_EQ((*tokens)[i].id, at_one[i].id) << "world " << world << " row " << i;
+        EXPECT_NE((*tokens)[i].id, 17);
+        EXPECT_NE((*tokens)[i].id, 999);
+        ExpectLogprobs((*tokens)[i], requests[i]);
+      }
+    }
+  }
+}
+
+TEST(Sampler, SamplesOfARequestDifferAndRepeatThemselves) {
+  std::vector<Request> requests;
+  for (std::uint32_t sample : {0u, 1u, 2u, 3u, 0u}) {
+    requests.push_back({.logits = RandomLogits(1000, 1), .settings = {.temperature = 3, .seed = 4, .sample = sample}});
+  }
+  const auto tokens = Sample(requests, 2);
+  ASSERT_TRUE(tokens.ok());
+  EXPECT_EQ((*tokens)[0].id, (*tokens)[4].id);
+  std::set<std::int32_t> ids;
+  for (const Token& token : *tokens) ids.insert(token.id);
+  EXPECT_EQ(ids.size(), 4u);
 }
 
 TEST(Sampler, TakesVocabulariesThatEveryRankHoldsWhole) {
@@ -293,7 +448,8 @@ TEST(Sampler, GathersLogitsInTheOrderOfTheVocabulary) {
     }
     const auto ops = MakeCpuOps({.max_rows = 2});
     ASSIGN_OR_RETURN(const auto sampler,
-                     Sampler::Create({.vocabulary = 101, .local_vocabulary = part, .max_rows = 2}, *ops, communicator));
+                     Sampler::Create({.vocabulary = 101, .local_vocabulary = part, .max_rows = 2, .max_sampled = 2},
+                                     *ops, communicator));
     ASSIGN_OR_RETURN(const std::vector<float> gathered, sampler->GatherLogits({mine.data(), 2, part.size()}));
     EXPECT_EQ(gathered, all);
     return absl::OkStatus();

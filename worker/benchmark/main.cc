@@ -1,5 +1,6 @@
 // How fast one rank decodes, and where a step's time goes. Run by hand:
 //   trireme-worker-benchmark --model MODEL [--batch 1] [--context 64] [--threads 1] [--bfloat16]
+//                            [--temperature 0] [--penalties] [--filters] [--typical]
 // With one thread, times are those that it ran; with more, those on the wall. Prints tokens a second,
 // milliseconds a step by part, and the bandwidth at which weights were streamed beside that of a plain read
 // of memory in the same run.
@@ -35,11 +36,26 @@ struct BenchmarkOptions {
   std::uint32_t threads = 1;
   bool bfloat16 = false;
   float temperature = 0;
+  bool has_penalties = false;
+  bool has_filters = false;
+  bool has_typical = false;
 };
+
+SamplingSettings SettingsFrom(const BenchmarkOptions& options) {
+  SamplingSettings settings = {.temperature = options.temperature};
+  if (options.has_penalties) {
+    settings.repetition_penalty = 1.1f;
+    settings.frequency_penalty = settings.presence_penalty = 0.5f;
+  }
+  if (options.has_filters) settings.top_k = 50, settings.top_p = 0.9f, settings.min_p = 0.05f;
+  if (options.has_typical) settings.typical_p = 0.9f;
+  return settings;
+}
 
 // One decode of each sequence: `context` tokens are in its cache (whatever lies there).
 struct DecodeBatch {
-  explicit DecodeBatch(const BenchmarkOptions& options) {
+  explicit DecodeBatch(const BenchmarkOptions& options) : settings(SettingsFrom(options)) {
+    for (std::uint32_t i = 0; i <= options.context; ++i) history.push_back(static_cast<std::int32_t>(i * 31 % 40000));
     const std::int64_t blocks_each = options.context / kBlockTokens + 1;
     block_table.resize(options.batch * blocks_each);
     std::iota(block_table.begin(), block_table.end(), 0);
@@ -48,11 +64,12 @@ struct DecodeBatch {
       batch.token_ids.push_back(static_cast<std::int32_t>(s + 100));
       batch.positions.push_back(static_cast<std::int32_t>(options.context));
       batch.sequences[0].push_back({s, 1, options.context, block_table.data() + s * blocks_each});
-      batch.sampled_rows.push_back(static_cast<std::int32_t>(s));
-      batch.sampled.push_back(
-          {.slot = s, .position = options.context + 1, .settings = {.temperature = options.temperature}});
+      batch.logit_row_indices.push_back(static_cast<std::int32_t>(s));
+      batch.logit_rows.push_back({.slot = s, .history = {history, options.context / 2}, .settings = &settings});
     }
   }
+  const SamplingSettings settings;
+  std::vector<std::int32_t> history;  // of all
   std::vector<std::int32_t> block_table;
   Batch batch;
 };
@@ -120,23 +137,26 @@ absl::Status Run(const BenchmarkOptions& options) {
   if (!cache.ok()) return cache.status();
   const auto runner = ProgramRunner::Create({*program, *weights, **cache, *ops, *communicator}, options.batch);
   if (!runner.ok()) return runner.status();
-  const auto sampler =
-      Sampler::Create({program->vocabulary, program->logits_vocabulary, options.batch}, *ops, *communicator);
+  const auto sampler = Sampler::Create({program->vocabulary, program->logits_vocabulary, options.batch, options.batch},
+                                       *ops, *communicator);
   if (!sampler.ok()) return sampler.status();
 
   const DecodeBatch decode(options);
-  absl::Duration total;
+  absl::Duration total, sampling;
   for (int step = -2; step < kSteps; ++step) {  // two to warm up
-    if (step == 0) times.clear(), total = absl::ZeroDuration();
+    if (step == 0) times.clear(), total = sampling = absl::ZeroDuration();
     const absl::Duration begun = clock();
     if (absl::Status status = (*runner)->Run(decode.batch); !status.ok()) return status;
-    if (auto sampled = (*sampler)->Sample((*runner)->logits(), decode.batch.sampled); !sampled.ok())
+    const absl::Duration ran = clock();
+    if (auto sampled = (*sampler)->Sample((*runner)->logits(), decode.batch.logit_rows); !sampled.ok())
       return sampled.status();
+    sampling += clock() - ran;
     total += clock() - begun;
   }
   const double seconds = absl::ToDoubleSeconds(total) / kSteps;
   std::printf("batch %u, context %u, %u threads: %.2f ms a step, %.1f tokens/s\n", options.batch, options.context,
               options.threads, 1e3 * seconds, options.batch / seconds);
+  std::printf("sampling: %.3f ms a step\n", absl::ToDoubleMilliseconds(sampling) / kSteps);
   PrintParts(times, total);
   std::printf("a plain read of memory: %.1f GB/s\n", ReadGigabytesPerSecond(static_cast<int>(options.threads), clock));
   return absl::OkStatus();
@@ -153,6 +173,9 @@ int main(int argc, char** argv) {
   flags.Add("context", "N", "tokens in the cache of each", &options.context);
   flags.Add("threads", "N", "threads of the rank", &options.threads);
   flags.Add("temperature", "T", "0 is greedy", &options.temperature);
+  flags.AddSwitch("penalties", "repetition, frequency and presence penalty", &options.has_penalties);
+  flags.AddSwitch("filters", "top_k, top_p and min_p; needs a temperature", &options.has_filters);
+  flags.AddSwitch("typical", "typical_p; needs a temperature", &options.has_typical);
   flags.AddSwitch("bfloat16", "weights and cache in bfloat16", &options.bfloat16);
   if (const std::optional<int> exit_status = trireme::ParseOrExit(flags, {argv + 1, argv + argc})) return *exit_status;
   const absl::Status status = trireme::worker::Run(options);

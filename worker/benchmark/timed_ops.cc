@@ -66,13 +66,17 @@ class TimedOps : public Ops {
   void PlaceColumns(const Activations& x, const sharding::Intervals& part, const Activations& out) override {
     Time("columns", [&] { ops_->PlaceColumns(x, part, out); });
   }
-  void AnswerLogits(const Activations& logits, std::int32_t begin, std::span<const LogitQuestion> questions,
-                    std::span<LogitAnswer> answers, std::span<TokenScore> candidates) override {
-    Time("sampling", [&] { ops_->AnswerLogits(logits, begin, questions, answers, candidates); });
+  void AnswerLogits(std::int32_t begin, std::span<const LogitQuestion> questions, std::span<LogitAnswer> answers,
+                    std::span<TokenScore> candidates) override {
+    Time("answer logits", [&] { ops_->AnswerLogits(begin, questions, answers, candidates); });
   }
-  void CountPreceding(const Activations& logits, std::int32_t begin, std::span<const TokenScore> chosen,
+  void CountPreceding(std::int32_t begin, std::span<const RankQuestion> questions,
                       std::span<std::int64_t> counts) override {
-    Time("sampling", [&] { ops_->CountPreceding(logits, begin, chosen, counts); });
+    Time("count preceding", [&] { ops_->CountPreceding(begin, questions, counts); });
+  }
+  void EditLogits(std::int32_t begin, RowOfLogits row, std::span<const kernels::cpu::LogitEdit> edits,
+                  const kernels::cpu::LogitPenalties& penalties, std::span<float> out) override {
+    Time("edit logits", [&] { ops_->EditLogits(begin, row, edits, penalties, out); });
   }
 
  private:

@@ -40,6 +40,7 @@ absl::StatusOr<ExecutorOptions> ExecutorOptionsFrom(const v1::Configure& configu
                          .max_model_len = configure.max_model_len(),
                          .max_num_seqs = configure.max_num_seqs(),
                          .max_num_batched_tokens = configure.max_num_batched_tokens(),
+                         .max_logit_rows = configure.max_logit_rows(),
                          .kv_block_tokens = configure.kv_block_tokens(),
                          .kv_cache_bytes = configure.kv_cache_bytes(),
                          .num_threads = static_cast<int>(configure.num_threads())};

@@ -42,7 +42,7 @@ ExecutorOptions Options() {
           .max_model_len = 512,
           .max_num_seqs = 8,
           .max_num_batched_tokens = 512,
-          .max_logit_rows = 8,
+          .max_logit_rows = 32,
           .kv_block_tokens = 16,
           .kv_cache_bytes = 32 << 20,
           .num_threads = 1};
@@ -107,6 +107,26 @@ TEST_P(DemoModelTest, ContinuesAsTransformersDoes) {
     RETURN_IF_ERROR(GenerateAll(texts, rank.driver));
     for (std::uint32_t slot = 0; rank.is_first() && slot < texts.size(); ++slot) {
       ExpectGreedy(texts[slot], rank.driver.sampled(slot));
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// The reference's continuation as part of the prompt, in chunks: of each of its tokens we know its log-probability.
+TEST_P(DemoModelTest, TellsPromptLogprobsAsTransformersDoes) {
+  const GoldenText text = ReadGoldenTexts()[0];
+  std::vector<std::uint32_t> prompt = text.prompt;
+  prompt.insert(prompt.end(), text.greedy.begin(), text.greedy.end());
+  v1::Sampling sampling = Greedy();
+  sampling.set_prompt_logprobs(0);
+  const absl::Status status = RunLoadedRanks(GetParam(), Options(), [&](LoadedRank& rank) -> absl::Status {
+    RETURN_IF_ERROR(rank.driver.Generate(0, prompt, sampling, 1, 32));
+    EXPECT_EQ(rank.driver.prompt_tokens(0).size(), prompt.size() - 1);
+    for (std::size_t i = 0; i < text.greedy.size(); ++i) {
+      const v1::SampledToken& token = rank.driver.prompt_tokens(0).at(text.prompt.size() - 1 + i);
+      EXPECT_EQ(token.token_id(), text.greedy[i]);
+      EXPECT_NEAR(token.logprob(), text.logprobs[i], 2e-3) << "token " << i;
     }
     return absl::OkStatus();
   });

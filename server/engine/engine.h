@@ -36,7 +36,8 @@ struct Loads {
   std::uint32_t waiting_sequences = 0;
   std::uint32_t used_kv_blocks = 0;   // of the fullest KV group
   std::uint32_t total_kv_blocks = 0;  // of that group; 0 while none is up
-  std::uint64_t preemptions = 0;      // since the engine was made
+  std::uint64_t preemptions = 0;      // since the engine was made; sequences that others took the blocks of
+  std::uint64_t resumptions = 0;      // the same; sequences that were running when their group was lost
   bool group_up = false;
   bool draining = false;
 };
@@ -105,8 +106,9 @@ class Engine final : public StepListener {
 
   Loads loads() const;
 
-  // A group's running requests end with it: UNAVAILABLE, or ABORTED if a token was given out. Waiting ones stay in the
-  // queue for the next group, unless it is down for good.
+  // When a group is lost, its running requests go back to the queue and are computed anew by the next: their observers
+  // notice a pause, and then the same tokens as ever. Only if it is down for good do they end, and those that wait, too:
+  // UNAVAILABLE, or ABORTED if a token was given out.
   void OnGroupUp(const GroupCapacity& capacity) override;
   void OnStepResult(StepResult result) override;
   void OnGroupDown(const absl::Status& cause, bool for_good) override;

@@ -74,10 +74,10 @@ void EngineLoop::EndTooLong() {
 void EngineLoop::On(GroupDownEvent event) {
   group_.reset();
   in_flight_.clear();
+  num_resumptions_ += running_.size();
+  while (!running_.empty()) Suspend(running_.begin()->first);
   gate_.Publish(CurrentLoads());
-  const std::string why = absl::StrCat("the worker group was lost: ", event.cause);
-  FailAll(running_, why);
-  if (event.for_good) FailAll(waiting_, why);
+  if (event.for_good) FailAll(waiting_, absl::StrCat("the worker group was lost: ", event.cause));
 }
 
 void EngineLoop::On(StepResult result) {

@@ -66,6 +66,7 @@ class EngineLoop {
   Snapshot TakeSnapshot() const;
   void Carry(const Decision& decision);
   void Preempt(std::uint64_t key);
+  void Suspend(std::uint64_t key);
   Admission Admit(std::uint64_t key);
   StepItem Advance(const ScheduledItem& item, StepInFlight& step);
 
@@ -95,6 +96,7 @@ class EngineLoop {
   Sequences waiting_;
   std::set<std::pair<absl::Time, std::uint64_t>> expiries_;  // of requests that have one
   std::uint64_t num_preemptions_ = 0;
+  std::uint64_t num_resumptions_ = 0;
 
   // Of the group that is up.
   std::optional<GroupLedger> group_;

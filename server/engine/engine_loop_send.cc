@@ -44,14 +44,19 @@ void EngineLoop::Carry(const Decision& decision) {
   link_.Send(command);
 }
 
-// What steps in flight sample for it is dropped, for its place is gone; it will be sampled again, the same.
 void EngineLoop::Preempt(std::uint64_t key) {
+  Suspend(key);
+  ++num_preemptions_;
+}
+
+// Sends it back to the queue, to be computed anew. What steps in flight sample for it is dropped, for its place is
+// gone; it will be sampled again, the same.
+void EngineLoop::Suspend(std::uint64_t key) {
   Sequence& sequence = waiting_.insert(running_.extract(key)).position->second;
-  group_->Release(*sequence.place);
+  if (group_.has_value()) group_->Release(*sequence.place);
   sequence.place.reset();
   sequence.num_computed = 0;
   sequence.num_sampling = 0;
-  ++num_preemptions_;
 }
 
 Admission EngineLoop::Admit(std::uint64_t key) {

@@ -154,7 +154,8 @@ Loads EngineLoop::CurrentLoads() const {
   for (const auto& [key, sequence] : running_) running.insert(sequence.request);
   Loads loads{.running_requests = static_cast<std::uint32_t>(running.size()),
               .running_sequences = static_cast<std::uint32_t>(running_.size()),
-              .preemptions = num_preemptions_};
+              .preemptions = num_preemptions_,
+              .resumptions = num_resumptions_};
   if (group_.has_value()) {
     loads.used_kv_blocks = group_->used_blocks();
     loads.total_kv_blocks = group_->total_blocks();

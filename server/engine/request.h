@@ -107,9 +107,9 @@ class RequestObserver {
   // Once for each index if the request ended as it should.
   virtual void OnFinish(std::uint32_t index, const Finish& finish) = 0;
 
-  // The last call otherwise. UNAVAILABLE or ABORTED (if a token was given out) when the worker group was lost, naming
-  // rank and cause; DEADLINE_EXCEEDED; CANCELLED; RESOURCE_EXHAUSTED if a new group is too small for it; INTERNAL if
-  // the worker broke the protocol.
+  // The last call otherwise. UNAVAILABLE or ABORTED (if a token was given out) when the worker group was lost for good,
+  // naming rank and cause, or the engine stops; DEADLINE_EXCEEDED; CANCELLED; RESOURCE_EXHAUSTED if a new group is too
+  // small for it; INTERNAL if the worker broke the protocol.
   virtual void OnError(const absl::Status& status) = 0;
 };
 

@@ -317,33 +317,46 @@ TEST_P(EngineTest, EndsAtADeadlineThatHasPassedBeforeTheStart) {
 
 // ---- Loss of the group.
 
-TEST_P(EngineTest, EndsRunningRequestsWithTheirGroup) {
+TEST_P(EngineTest, ResumesRunningRequestsWithTheNextGroup) {
   EngineOverFake fake(options());
   fake.group.BringUp();
   fake.group.Pause(2);
-  const auto with_tokens = fake.Submit(MakeRequest("a", Prompt(5), 59));
-  ASSERT_TRUE(with_tokens->WaitForTokens(2));
+  const Request request = MakeRequest("a", Prompt(5), 40, 3);
+  const auto recorder = fake.Submit(request);
+  ASSERT_TRUE(recorder->WaitForTokens(2));
   fake.group.TakeDown(absl::InternalError("rank 2 (pid 17) was killed by signal 9"));
-  ASSERT_TRUE(with_tokens->WaitForEnd());
-  EXPECT_EQ(with_tokens->status(),
-            absl::AbortedError("the worker group was lost: rank 2 (pid 17) was killed by signal 9"));
-  EXPECT_FALSE(IsRetryable(with_tokens->status()));
+  while (fake.engine.loads().running_requests > 0) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_EQ(fake.engine.loads().waiting_requests, 1u);
+  EXPECT_EQ(fake.engine.loads().resumptions, 1u);
   EXPECT_FALSE(fake.engine.loads().group_up);
   EXPECT_EQ(fake.engine.loads().total_kv_blocks, 0u);
   EXPECT_EQ(fake.engine.Submit(MakeRequest("c", Prompt(1), 1), std::make_shared<Recorder>()),
             absl::UnavailableError("the worker group is not up: rank 2 (pid 17) was killed by signal 9"));
+  EXPECT_EQ(recorder->num_ends(), 0);
+  fake.group.BringUp();
+  fake.group.Resume();
+  ASSERT_TRUE(recorder->WaitForEnd());
+  EXPECT_EQ(recorder->tokens(), Solo(request));
+  EXPECT_EQ(recorder->finish()->reason, FinishReason::kLength);
 }
 
-TEST_P(EngineTest, SaysUnavailableIfNoTokenWasGivenOut) {
+TEST_P(EngineTest, KeepsCancelsAbortsAndDeadlinesOfThoseThatAwaitTheNextGroup) {
   EngineOverFake fake(options());
   fake.group.BringUp();
-  fake.group.Pause();
-  const auto recorder = fake.Submit(MakeRequest("a", Prompt(5), 50));
-  while (fake.engine.loads().running_requests == 0) absl::SleepFor(absl::Milliseconds(1));
-  fake.group.TakeDown(absl::InternalError("rank 0 is silent"));
-  ASSERT_TRUE(recorder->WaitForEnd());
-  EXPECT_EQ(recorder->status(), absl::UnavailableError("the worker group was lost: rank 0 is silent"));
-  EXPECT_TRUE(IsRetryable(recorder->status()));
+  fake.group.Pause(3);
+  Request late = MakeRequest("late", Prompt(5), 50);
+  late.deadline = absl::Now() + absl::Milliseconds(300);
+  const auto expired = fake.Submit(late);
+  const auto cancelled = fake.Submit(MakeRequest("cancelled", Prompt(5), 50));
+  const auto aborted = fake.Submit(MakeRequest("aborted", Prompt(5), 50));
+  ASSERT_TRUE(expired->WaitForTokens(1));
+  fake.group.TakeDown(absl::InternalError("rank 1 died"));
+  fake.engine.Cancel("cancelled", cancelled.get());
+  EXPECT_TRUE(fake.engine.Abort("aborted"));
+  for (const auto& recorder : {expired, cancelled, aborted}) ASSERT_TRUE(recorder->WaitForEnd());
+  EXPECT_EQ(expired->status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(cancelled->status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(aborted->finish()->reason, FinishReason::kAborted);
 }
 
 TEST_P(EngineTest, ServesWaitingRequestsWithTheNextGroup) {
@@ -359,16 +372,28 @@ TEST_P(EngineTest, ServesWaitingRequestsWithTheNextGroup) {
   // A step admits all four that fit, or the first alone: that depends on how many were submitted before it was sent.
   while (fake.engine.loads().running_requests == 0) absl::SleepFor(absl::Milliseconds(1));
   fake.group.TakeDown(absl::InternalError("rank 1 died"));
-  ASSERT_TRUE(recorders[0]->WaitForEnd());
-  EXPECT_EQ(recorders[0]->status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(recorders[5]->num_ends(), 0);
   fake.group.BringUp();
   fake.group.Resume();
-  ASSERT_TRUE(recorders[5]->WaitForEnd());
-  EXPECT_EQ(recorders[5]->tokens(), Solo(requests[5]));
-  const auto fresh = fake.Submit(MakeRequest("0", Prompt(3), 6));
-  ASSERT_TRUE(fresh->WaitForEnd());
-  EXPECT_EQ(fresh->tokens(), Solo(requests[0]));
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    ASSERT_TRUE(recorders[i]->WaitForEnd());
+    EXPECT_EQ(recorders[i]->tokens(), Solo(requests[i])) << i;
+  }
+}
+
+TEST_P(EngineTest, EndsRunningRequestsWhenTheGroupIsDownForGood) {
+  EngineOverFake fake(options());
+  fake.group.BringUp();
+  fake.group.Pause(2);
+  const auto with_tokens = fake.Submit(MakeRequest("a", Prompt(5), 59));
+  ASSERT_TRUE(with_tokens->WaitForTokens(2));
+  const auto without = fake.Submit(MakeRequest("b", Prompt(5), 50));
+  fake.group.TakeDown(absl::InternalError("rank 0 is silent"), /*for_good=*/true);
+  ASSERT_TRUE(with_tokens->WaitForEnd());
+  EXPECT_EQ(with_tokens->status(), absl::AbortedError("the worker group was lost: rank 0 is silent"));
+  EXPECT_FALSE(IsRetryable(with_tokens->status()));
+  ASSERT_TRUE(without->WaitForEnd());
+  EXPECT_EQ(without->status(), absl::UnavailableError("the worker group was lost: rank 0 is silent"));
+  EXPECT_TRUE(IsRetryable(without->status()));
 }
 
 TEST_P(EngineTest, EndsWaitingRequestsToo_WhenTheGroupIsDownForGood) {

@@ -285,19 +285,25 @@ TEST_F(StepsTest, EndARequestWhoseTokenIsMissing) {
   EXPECT_EQ(engine_->loads().used_kv_blocks, 0u);
 }
 
-TEST_F(StepsTest, BeginAtOneWithEachGroup) {
+TEST_F(StepsTest, BeginAtOneWithEachGroupAndBringWhatIsKnown) {
   StartEngine(2);
-  const auto lost = Submit(MakeRequest("a", {1, 2, 3}, 9));
-  EXPECT_EQ(link_.Take().number, 1u);
+  const auto recorder = Submit(MakeRequest("a", {1, 2, 3}, 9));
+  StepCommand step = link_.Take();
+  EXPECT_EQ(step.number, 1u);
+  Answer(1, {Token(step.admissions[0].slot, step.admissions[0].epoch, 50)});
   EXPECT_EQ(link_.Take().number, 2u);
+  EXPECT_EQ(link_.Take().number, 3u);
   engine_->OnGroupDown(absl::InternalError("rank 0 died"), false);
-  ASSERT_TRUE(lost->WaitForEnd());
   engine_->OnGroupUp({.generation = 8, .num_kv_blocks = {10}});
-  Submit(MakeRequest("a", {1, 2, 3}, 9));
-  const StepCommand step = link_.Take();
+  step = link_.Take();
   EXPECT_EQ(step.generation, 8u);
   EXPECT_EQ(step.number, 1u);
   EXPECT_THAT(step.releases, IsEmpty());
+  ASSERT_EQ(step.admissions.size(), 1u);
+  EXPECT_THAT(step.admissions[0].tokens, ElementsAre(1u, 2u, 3u, 50u));
+  EXPECT_EQ(step.admissions[0].num_prompt_tokens, 3u);
+  EXPECT_EQ(step.items[0].num_tokens, 4u);
+  EXPECT_EQ(recorder->num_ends(), 0);
 }
 
 }  // namespace

@@ -185,22 +185,35 @@ grpc::Status StatusAfterLoss(bool stream) {
     EXPECT_TRUE(reader->Read(&response));
   }
   while (server.group().num_steps() < 5) absl::SleepFor(absl::Milliseconds(1));
-  server.group().TakeDown(absl::UnavailableError("rank 1 (cpu) was killed by signal 9"));
+  server.group().TakeDown(absl::UnavailableError("rank 1 (cpu) was killed by signal 9"), /*for_good=*/true);
   return ReadAll(*reader).status;
 }
 
-TEST(Generate, IsAbortedWhenTheGroupIsLostAfterAChunk) {
+TEST(Generate, IsAbortedWhenTheGroupIsLostForGoodAfterAChunk) {
   const grpc::Status status = StatusAfterLoss(/*stream=*/true);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
   EXPECT_THAT(status.error_message(), ::testing::HasSubstr("rank 1 (cpu) was killed by signal 9"));
   EXPECT_FALSE(HasRetryInfo(status));
 }
 
-TEST(Generate, MayBeRetriedWhenTheGroupIsLostBeforeAnythingWasSent) {
+TEST(Generate, MayBeRetriedWhenTheGroupIsLostForGoodBeforeAnythingWasSent) {
   const grpc::Status status = StatusAfterLoss(/*stream=*/false);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_THAT(status.error_message(), ::testing::HasSubstr("rank 1 (cpu) was killed by signal 9"));
   EXPECT_TRUE(HasRetryInfo(status));
+}
+
+TEST(Generate, GoesOnWithTheNextGroupAsIfNothingHadHappened) {
+  TestServer server({.group = TestGroup(absl::Milliseconds(2))});
+  grpc::ClientContext context;
+  const auto reader = server.stub().Generate(&context, FortyTokens());
+  v1::GenerateResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  server.group().TakeDown(absl::UnavailableError("rank 1 (cpu) was killed by signal 9"));
+  server.group().BringUp();
+  const GenerateResult rest = ReadAll(*reader);
+  EXPECT_TRUE(rest.status.ok()) << rest.status.error_message();
+  EXPECT_EQ(IdsOf(rest.completion()), FortyExpected());
 }
 
 TEST(Generate, EndsNormallyWithWhatThereIsWhenAborted) {

@@ -71,9 +71,11 @@ absl::Status CheckRange(std::string_view flag, std::uint32_t value, std::uint32_
 // So far beyond use that only a slip of the hand asks for more; memory for steps grows with both.
 constexpr std::uint32_t kMaxNumSeqs = 4096;
 constexpr std::uint32_t kMaxNumBatchedTokens = 65536;
+constexpr std::uint32_t kMaxQueuedRequests = 1u << 20;
 
 absl::Status CheckLimits(const ServerOptions& options) {
   RETURN_IF_ERROR(CheckRange("--max-num-seqs", options.max_num_seqs, kMaxNumSeqs));
+  RETURN_IF_ERROR(CheckRange("--max-queued-requests", options.max_queued_requests, kMaxQueuedRequests));
   return CheckRange("--max-num-batched-tokens", options.max_num_batched_tokens, kMaxNumBatchedTokens);
 }
 
@@ -94,7 +96,9 @@ absl::StatusOr<FrontEndOptions> OptionsFor(const ServerOptions& options) {
                             .max_num_batched_tokens = options.max_num_batched_tokens,
                             .max_logit_rows = MaxLogitRows(options),
                             .kv_block_tokens = kKvBlockTokens},
-                 .max_model_len = plan.model.max_model_len};
+                 .max_model_len = plan.model.max_model_len,
+                 .max_waiting_requests = options.max_queued_requests,
+                 .max_step_stretch = options.max_step_stretch};
   plan.group.tp_degree = static_cast<int>(options.tp_degree);
   plan.group.model_path = options.model;
   plan.group.dtype = dtype;

@@ -27,6 +27,16 @@ absl::Status ParseDType(std::string_view text, DTypeChoice& dtype) {
   return absl::OkStatus();
 }
 
+absl::Status ParseStretch(std::string_view text, std::optional<double>& stretch) {
+  double value = 0;
+  if (text != "off" && (!ParseFlagValue(text, &value).ok() || value < 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a number of at least 1, or off, got \"", std::string(text), "\""));
+  }
+  stretch = text == "off" ? std::nullopt : std::optional<double>(value);
+  return absl::OkStatus();
+}
+
 absl::Status ParseOnOff(std::string_view text, bool& value) {
   if (text != "on" && text != "off") {
     return absl::InvalidArgumentError(absl::StrCat("expected on or off, got \"", std::string(text), "\""));
@@ -81,6 +91,18 @@ void AddAddressFlags(ServerOptions& options, FlagParser& flags) {
       [&options](std::string_view text) { return ParseOnOff(text, options.has_reflection); }, "on");
 }
 
+void AddSchedulingFlags(ServerOptions& options, FlagParser& flags) {
+  flags.Add("max-num-seqs", "N", "sequences that run at a time", &options.max_num_seqs);
+  flags.Add("max-num-batched-tokens", "N", "tokens computed in one step", &options.max_num_batched_tokens);
+  flags.AddParsed(
+      "max-step-stretch", "FACTOR",
+      "how many times longer prompts may make a step in which others get their next token (1: as little as can be); "
+      "off",
+      [&options](std::string_view text) { return ParseStretch(text, options.max_step_stretch); }, "2");
+  flags.Add("max-queued-requests", "N", "sequences that may wait to be run; beyond, RESOURCE_EXHAUSTED",
+            &options.max_queued_requests);
+}
+
 }  // namespace
 
 FlagParser ServerFlags(ServerOptions& options) {
@@ -93,8 +115,7 @@ FlagParser ServerFlags(ServerOptions& options) {
       "kv-cache-memory", "BYTES",
       "for keys and values, on each rank (512MiB, 2GiB); default: 1GiB over all ranks, or less where less is enough",
       &options.kv_cache_memory);
-  flags.Add("max-num-seqs", "N", "requests that run at a time", &options.max_num_seqs);
-  flags.Add("max-num-batched-tokens", "N", "tokens computed in one step", &options.max_num_batched_tokens);
+  AddSchedulingFlags(options, flags);
   flags.Add("drain-timeout", "DURATION", "how long running requests may go on after SIGTERM", &options.drain_timeout);
   flags.AddParsed("worker-binary", "PATH", "trireme-worker; default: beside this program",
                   [&options](std::string_view text) {

@@ -22,6 +22,7 @@ ActiveRequest::ActiveRequest(SubmitEvent event)
     : key(event.key),
       id(std::move(event.request.id)),
       n(event.request.n),
+      priority(event.request.priority),
       prompt(std::move(event.request.prompt)),
       sampling(std::move(event.request.sampling)),
       stopping(std::move(event.request.stopping)),

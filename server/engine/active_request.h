@@ -20,6 +20,7 @@ struct ActiveRequest {
   std::uint64_t key;  // of sequence 0; the others' follow
   std::string id;
   std::uint32_t n;
+  int priority;
   std::vector<std::uint32_t> prompt;
   SamplingParams sampling;
   StoppingParams stopping;

@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -23,6 +24,9 @@ struct EngineOptions {
   std::uint32_t max_steps_in_flight = 1;  // > 0
   // > 0. Sequences count; a request is let in while fewer wait, so that its own `n` may go beyond.
   std::uint32_t max_waiting_requests = 1024;
+  // A step in which streams decode takes so many prompt tokens along that it takes about so many times as long as the
+  // decodes alone would (step_cost.h); >= 1. Nothing: as many as limits allow.
+  std::optional<double> max_step_stretch = {};
 };
 
 // InvalidArgument names the option that is out of range, or the pair that does not go together.
@@ -108,7 +112,8 @@ class Engine final : public StepListener {
 
   // When a group is lost, its running requests go back to the queue and are computed anew by the next: their observers
   // notice a pause, and then the same tokens as ever. Only if it is down for good do they end, and those that wait, too:
-  // UNAVAILABLE, or ABORTED if a token was given out.
+  // UNAVAILABLE, or ABORTED if a token was given out. One that is to blame for two losses (suspects.h) ends alone, with
+  // INTERNAL.
   void OnGroupUp(const GroupCapacity& capacity) override;
   void OnStepResult(StepResult result) override;
   void OnGroupDown(const absl::Status& cause, bool for_good) override;

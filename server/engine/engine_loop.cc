@@ -47,6 +47,7 @@ void EngineLoop::On(GroupUpEvent event) {
   group_.emplace(event.capacity, options_.limits.max_num_seqs);
   length_limit_ = LengthLimit(options_, event.capacity);
   last_step_ = 0;
+  cost_ = {};
   gate_.Publish(CurrentLoads());
   EndTooLong();
 }
@@ -72,12 +73,27 @@ void EngineLoop::EndTooLong() {
 }
 
 void EngineLoop::On(GroupDownEvent event) {
+  const std::vector<StepPart> lost = PartsInFlight();
   group_.reset();
   in_flight_.clear();
   num_resumptions_ += running_.size();
   while (!running_.empty()) Suspend(running_.begin()->first);
   gate_.Publish(CurrentLoads());
+  if (const std::optional<Suspects::Conviction> convicted = suspects_.OnLoss(lost, event.cause)) {
+    Fail(Find(convicted->key)->request->key, KillsWorkersError(convicted->reason));
+  }
   if (event.for_good) FailAll(waiting_, absl::StrCat("the worker group was lost: ", event.cause));
+}
+
+// Of sequences that are alive.
+std::vector<StepPart> EngineLoop::PartsInFlight() {
+  std::vector<StepPart> parts;
+  for (const StepInFlight& step : in_flight_) {
+    for (const StepPart& part : step.parts) {
+      if (Find(part.key) != nullptr) parts.push_back(part);
+    }
+  }
+  return parts;
 }
 
 void EngineLoop::On(StepResult result) {
@@ -85,7 +101,11 @@ void EngineLoop::On(StepResult result) {
   const StepInFlight step = std::move(in_flight_.front());
   in_flight_.pop_front();
   CHECK_EQ(result.number, step.number);
-  if (statistics_ != nullptr) statistics_->OnStep(result.duration, step.num_tokens, step.num_sequences);
+  if (statistics_ != nullptr) {
+    statistics_->OnStep(result.duration, step.num_tokens, static_cast<std::uint32_t>(step.parts.size()));
+  }
+  cost_.Observe(step.num_tokens, result.duration);
+  for (const StepPart& part : step.parts) suspects_.OnDone(part);
   std::unordered_map<std::uint32_t, const SlotTokens*> by_slot;
   for (const SlotTokens& tokens : result.slots) by_slot[tokens.slot] = &tokens;
   for (const Sampling& sampled : step.sampling) {

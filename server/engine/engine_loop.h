@@ -18,7 +18,9 @@
 #include "server/engine/group_ledger.h"
 #include "server/engine/scheduler.h"
 #include "server/engine/sequence.h"
+#include "server/engine/step_cost.h"
 #include "server/engine/step_link.h"
+#include "server/engine/suspects.h"
 
 namespace trireme::server {
 
@@ -42,11 +44,11 @@ class EngineLoop {
   struct StepInFlight {
     std::uint64_t number = 0;
     std::vector<Sampling> sampling;
+    std::vector<StepPart> parts;  // of all items
     std::uint32_t num_tokens = 0;
-    std::uint32_t num_sequences = 0;
   };
   using Requests = std::map<std::uint64_t, ActiveRequest>;  // by key
-  using Sequences = std::map<std::uint64_t, Sequence>;      // by key: in order of arrival
+  using Sequences = std::map<std::uint64_t, Sequence>;      // by key
 
   // Receive.
   bool Receive();
@@ -60,10 +62,13 @@ class EngineLoop {
   void EndExpired();
   void EndExpired(const ActiveRequest& request);
   void EndTooLong();
+  std::vector<StepPart> PartsInFlight();
 
   // Admit, schedule, send.
   void SendSteps();
   Snapshot TakeSnapshot() const;
+  std::vector<SequenceView> AdmissibleViews() const;
+  std::uint32_t MaxPromptTokens(const std::vector<SequenceView>& running) const;
   void Carry(const Decision& decision);
   void Preempt(std::uint64_t key);
   void Suspend(std::uint64_t key);
@@ -94,6 +99,7 @@ class EngineLoop {
   Requests requests_;
   Sequences running_;  // hold a place
   Sequences waiting_;
+  Suspects suspects_;                                        // among both
   std::set<std::pair<absl::Time, std::uint64_t>> expiries_;  // of requests that have one
   std::uint64_t num_preemptions_ = 0;
   std::uint64_t num_resumptions_ = 0;
@@ -103,6 +109,7 @@ class EngineLoop {
   std::uint32_t length_limit_ = 0;
   std::uint64_t last_step_ = 0;
   std::deque<StepInFlight> in_flight_;
+  StepCost cost_;
 };
 
 }  // namespace trireme::server

@@ -1,11 +1,29 @@
 // The part of the loop that admits, schedules and sends.
 #include "server/engine/engine_loop.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 
 namespace trireme::server {
+namespace {
+
+// The first `limit` of them, in the order in which they are served.
+std::vector<const Sequence*> InOrder(const std::map<std::uint64_t, Sequence>& sequences, std::size_t limit) {
+  std::vector<const Sequence*> ordered;
+  for (const auto& [key, sequence] : sequences) ordered.push_back(&sequence);
+  const std::size_t count = std::min(limit, ordered.size());
+  std::partial_sort(ordered.begin(), ordered.begin() + static_cast<std::ptrdiff_t>(count), ordered.end(),
+                    [](const Sequence* a, const Sequence* b) { return a->order < b->order; });
+  ordered.resize(count);
+  return ordered;
+}
+
+}  // namespace
 
 void EngineLoop::SendSteps() {
   while (group_.has_value() && in_flight_.size() < options_.max_steps_in_flight) {
@@ -20,13 +38,32 @@ void EngineLoop::SendSteps() {
 
 Snapshot EngineLoop::TakeSnapshot() const {
   Snapshot snapshot;
-  for (const auto& [key, sequence] : running_) snapshot.running.push_back(sequence.View(length_limit_));
-  for (const auto& [key, sequence] : waiting_) {
-    if (snapshot.waiting.size() == options_.limits.max_num_seqs) break;  // no step admits more
-    snapshot.waiting.push_back(sequence.View(length_limit_));
+  for (const Sequence* sequence : InOrder(running_, running_.size())) {
+    snapshot.running.push_back(sequence->View(length_limit_));
   }
+  snapshot.waiting = AdmissibleViews();
+  snapshot.max_prompt_tokens = MaxPromptTokens(snapshot.running);
   snapshot.free_blocks = group_->free_blocks();
   return snapshot;
+}
+
+// The first of those that wait. While a suspect runs, nobody joins it; so it is the last that is admitted.
+std::vector<SequenceView> EngineLoop::AdmissibleViews() const {
+  std::vector<SequenceView> views;
+  const auto is_suspect = [this](const auto& entry) { return suspects_.Contains(entry.first); };
+  if (!suspects_.empty() && std::any_of(running_.begin(), running_.end(), is_suspect)) return views;
+  for (const Sequence* sequence : InOrder(waiting_, options_.limits.max_num_seqs)) {  // no step admits more
+    views.push_back(sequence->View(length_limit_));
+    if (suspects_.Contains(sequence->key)) break;
+  }
+  return views;
+}
+
+// As many as the streams that run can bear.
+std::uint32_t EngineLoop::MaxPromptTokens(const std::vector<SequenceView>& running) const {
+  const auto num_decodes = static_cast<std::uint32_t>(std::count_if(running.begin(), running.end(), IsDecode));
+  if (num_decodes == 0 || !options_.max_step_stretch) return options_.limits.max_num_batched_tokens;
+  return cost_.PromptTokensBeside(num_decodes, *options_.max_step_stretch);
 }
 
 // Carries a decision out and sends it as a step.
@@ -34,7 +71,7 @@ void EngineLoop::Carry(const Decision& decision) {
   StepCommand command;
   command.generation = group_->generation();
   command.number = ++last_step_;
-  StepInFlight step{.number = command.number, .sampling = {}};
+  StepInFlight step{.number = command.number, .sampling = {}, .parts = {}};
   for (const std::uint64_t key : decision.preempt) Preempt(key);
   for (const std::uint64_t key : decision.admit) command.admissions.push_back(Admit(key));
   for (const ScheduledItem& item : decision.items) command.items.push_back(Advance(item, step));
@@ -79,7 +116,7 @@ StepItem EngineLoop::Advance(const ScheduledItem& item, StepInFlight& step) {
   Sequence& sequence = running_.at(item.key);
   sequence.num_computed += item.num_tokens;
   step.num_tokens += item.num_tokens;
-  ++step.num_sequences;
+  step.parts.push_back({.key = item.key, .num_computed = sequence.num_computed});
   if (sequence.num_computed == sequence.tokens.size() + sequence.num_sampling) {
     ++sequence.num_sampling;
     step.sampling.push_back({.key = item.key, .slot = sequence.place->slot, .epoch = sequence.place->epoch});

@@ -109,8 +109,8 @@ void EngineLoop::Fail(std::uint64_t request, const absl::Status& status) {
 
 void EngineLoop::FailAll(const Sequences& sequences, std::string_view why) {
   while (!sequences.empty()) {
-    const ActiveRequest& oldest = *sequences.begin()->second.request;
-    Fail(oldest.key, Lost(oldest, why));
+    const ActiveRequest& first = *sequences.begin()->second.request;
+    Fail(first.key, Lost(first, why));
   }
 }
 
@@ -122,6 +122,7 @@ Sequence EngineLoop::RemoveSequence(std::uint64_t key) {
   Sequence sequence = std::move(node.mapped());
   if (sequence.place.has_value() && group_.has_value()) group_->Release(*sequence.place);
   --sequence.request->num_unfinished;
+  suspects_.Forget(key);
   gate_.EndSequence(CurrentLoads());
   return sequence;
 }

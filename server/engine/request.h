@@ -46,7 +46,7 @@ struct Request {
   SamplingParams sampling;
   StoppingParams stopping;
   std::uint32_t n = 1;          // continuations of the prompt, each a sequence of its own; > 0
-  int priority = 0;             // higher goes first; waiting raises it
+  int priority = 0;             // higher goes first; waiting raises it by one a second
   std::string cache_salt = {};  // prefixes are shared only among requests of the same salt
   absl::Time deadline = absl::InfiniteFuture();
   // Since Submit; then every sequence ends with kTimeLimit and what there is.
@@ -109,12 +109,16 @@ class RequestObserver {
 
   // The last call otherwise. UNAVAILABLE or ABORTED (if a token was given out) when the worker group was lost for good,
   // naming rank and cause, or the engine stops; DEADLINE_EXCEEDED; CANCELLED; RESOURCE_EXHAUSTED if a new group is too
-  // small for it; INTERNAL if the worker broke the protocol.
+  // small for it; INTERNAL if the worker broke the protocol, or if it KillsWorkers.
   virtual void OnError(const absl::Status& status) = 0;
 };
 
 // RESOURCE_EXHAUSTED that passes by itself: the queue is full.
 absl::Status QueueFullError(std::string_view message);
+
+// INTERNAL, of a request that is to blame for the loss of its workers.
+absl::Status KillsWorkersError(std::string_view message);
+bool KillsWorkers(const absl::Status& status);
 
 // Whether the same request may succeed later, so that a client should be told to retry: UNAVAILABLE and
 // QueueFullError, not a request that could never fit.

@@ -7,8 +7,6 @@
 namespace trireme::server {
 namespace {
 
-bool IsDecode(const SequenceView& view) { return view.num_tokens - view.num_computed == 1; }
-
 // A decision while it is made: what is left of budget and blocks, and what each running sequence got.
 class StepPlan {
  public:
@@ -16,6 +14,7 @@ class StepPlan {
       : limits_(limits),
         snapshot_(snapshot),
         budget_(limits.max_num_batched_tokens),
+        prompt_budget_(std::min(snapshot.max_prompt_tokens, limits.max_num_batched_tokens)),
         free_blocks_(snapshot.free_blocks),
         num_kept_(snapshot.running.size()),
         granted_(snapshot.running.size()) {}
@@ -39,52 +38,70 @@ class StepPlan {
   std::uint32_t Blocks(std::uint32_t num_tokens) const { return BlocksFor(num_tokens, limits_.kv_block_tokens); }
 
   void Grant(std::size_t i);
-  void PreemptYoungest();
+  // Tokens that are left for it.
+  std::uint32_t BudgetOf(const SequenceView& view) const {
+    return IsDecode(view) ? budget_ : std::min(budget_, prompt_budget_);
+  }
+  void Spend(const SequenceView& view, std::uint32_t num_tokens);
+  void GiveBack(const SequenceView& view, std::uint32_t num_tokens);
+  void PreemptLast();
 
   const SchedulerLimits& limits_;
   const Snapshot& snapshot_;
   std::uint32_t budget_;
+  std::uint32_t prompt_budget_;  // of what are not decodes, within budget_
   std::uint32_t free_blocks_;
-  std::size_t num_kept_;                // running sequences that are not preempted: the oldest
+  std::size_t num_kept_;                // running sequences that are not preempted: the first
   std::vector<ScheduledItem> granted_;  // per running sequence; num_tokens 0 for none
   std::vector<ScheduledItem> admitted_;
 };
 
-// Gives running sequence `i` what it still has to compute, as far as budget and blocks go. Evicts younger ones only if
+void StepPlan::Spend(const SequenceView& view, std::uint32_t num_tokens) {
+  budget_ -= num_tokens;
+  if (!IsDecode(view)) prompt_budget_ -= num_tokens;
+}
+
+void StepPlan::GiveBack(const SequenceView& view, std::uint32_t num_tokens) {
+  budget_ += num_tokens;
+  if (!IsDecode(view)) prompt_budget_ += num_tokens;
+}
+
+// Gives running sequence `i` what it still has to compute, as far as budget and blocks go. Evicts later ones only if
 // it could not take a single token otherwise.
 void StepPlan::Grant(std::size_t i) {
   const SequenceView& view = snapshot_.running[i];
   const std::uint32_t left = view.num_tokens - view.num_computed;
-  if (left == 0 || budget_ == 0) return;
+  if (left == 0 || BudgetOf(view) == 0) return;
   const std::uint32_t room = view.num_blocks * limits_.kv_block_tokens - view.num_computed;
-  while (room == 0 && free_blocks_ == 0 && i + 1 < num_kept_) PreemptYoungest();
+  while (room == 0 && free_blocks_ == 0 && i + 1 < num_kept_) PreemptLast();
   const std::uint64_t reachable = room + std::uint64_t{free_blocks_} * limits_.kv_block_tokens;
-  const auto num_tokens = static_cast<std::uint32_t>(std::min<std::uint64_t>(std::min(left, budget_), reachable));
+  const auto num_tokens =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(std::min(left, BudgetOf(view)), reachable));
   if (num_tokens == 0) return;
   const std::uint32_t needed = Blocks(view.num_computed + num_tokens);
   const std::uint32_t new_blocks = needed - std::min(needed, view.num_blocks);
   granted_[i] = {.key = view.key, .num_tokens = num_tokens, .new_blocks = new_blocks};
-  budget_ -= num_tokens;
+  Spend(view, num_tokens);
   free_blocks_ -= new_blocks;
 }
 
-void StepPlan::PreemptYoungest() {
+void StepPlan::PreemptLast() {
   ScheduledItem& item = granted_[--num_kept_];
   free_blocks_ += snapshot_.running[num_kept_].num_blocks + item.new_blocks;
-  budget_ += item.num_tokens;
+  GiveBack(snapshot_.running[num_kept_], item.num_tokens);
   item = {};
 }
 
 // Where budget is left, all that run have the blocks of what is known of them: nothing need be kept for them.
 void StepPlan::AdmitWaiting() {
-  // Whoever was just evicted is first in the queue, and the blocks went to one older than it.
+  // The blocks of whoever was just evicted are for one that runs.
   if (num_kept_ < snapshot_.running.size()) return;
   for (const SequenceView& view : snapshot_.waiting) {
-    if (num_kept_ + admitted_.size() == limits_.max_num_seqs || budget_ == 0) return;
+    if (num_kept_ + admitted_.size() == limits_.max_num_seqs || BudgetOf(view) == 0) return;
     if (Blocks(view.num_tokens) > free_blocks_) return;
-    const std::uint32_t num_tokens = std::min(view.num_tokens, budget_);
+    const std::uint32_t num_tokens = std::min(view.num_tokens, BudgetOf(view));
     admitted_.push_back({.key = view.key, .num_tokens = num_tokens, .new_blocks = Blocks(num_tokens)});
-    budget_ -= num_tokens;
+    Spend(view, num_tokens);
     free_blocks_ -= admitted_.back().new_blocks;
   }
 }

@@ -1,16 +1,20 @@
 // Which sequences take part in the next step, and with how many tokens: a pure function of a snapshot, so that its
 // tests are tables.
 //
-// Policy: running sequences first, oldest first, decodes before prefill chunks so that no stream waits for another's
-// prompt; then waiting ones strictly in order of arrival, each admitted as soon as a slot, a token of the budget and
-// blocks for all that is known of it are there. (Blocks for its first chunk alone would do to begin, but then prompts
-// that do not fit together would evict each other half-way.)
+// Policy: running sequences first, in their order (service_order.h), decodes before prefill chunks so that no stream
+// waits for another's prompt; then waiting ones strictly in order, each admitted as soon as a slot, a token of the
+// budget and blocks for all that is known of it are there. (Blocks for its first chunk alone would do to begin, but then
+// prompts that do not fit together would evict each other half-way.) Nobody that runs is thrown out for one that waits.
 //
-// When a running sequence lacks a block, the youngest running one is preempted: its blocks are freed, it waits again in
-// front of the queue and is computed anew. The youngest itself does not evict itself but skips the step. The oldest is
-// never preempted, so something always progresses as long as each sequence fits alone.
+// When a running sequence lacks a block, the last running one is preempted: its blocks are freed, it waits again and is
+// computed anew. The last itself does not evict itself but skips the step.
+//
+// Every sequence ends, as long as each fits alone: the first of those that run is never preempted, so it progresses and
+// ends. While the first of those that wait is not admitted, nobody else is; so what runs only gets less, until there is
+// room for it. It is overtaken only by those that come before it in the order.
 #pragma once
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace trireme::server {
@@ -31,12 +35,17 @@ struct SequenceView {
   std::uint32_t num_blocks = 0;    // held, per KV group; enough for num_computed; 0 if waiting
 };
 
-// Both in order of arrival; who waits came after all that run.
+// Each in order; who waits may come before one that runs.
 struct Snapshot {
   std::vector<SequenceView> running;  // hold a slot and at least one block; at most max_num_seqs
   std::vector<SequenceView> waiting;
   std::uint32_t free_blocks = 0;  // the least over the KV groups
+  // Tokens of this step that are not decodes; the limits hold, too.
+  std::uint32_t max_prompt_tokens = std::numeric_limits<std::uint32_t>::max();
 };
+
+// Whether all it lacks is one token: it is a stream that should go on, whatever the prompts of others cost.
+inline bool IsDecode(const SequenceView& view) { return view.num_tokens - view.num_computed == 1; }
 
 // A sequence's part in the step. Where num_computed + num_tokens reaches its num_tokens, the step samples its next.
 struct ScheduledItem {
@@ -47,8 +56,8 @@ struct ScheduledItem {
 };
 
 struct Decision {
-  std::vector<std::uint64_t> preempt;  // youngest first; before anything is allocated
-  std::vector<ScheduledItem> items;    // of running sequences, then of those admitted now; in order of arrival
+  std::vector<std::uint64_t> preempt;  // the last in order first; before anything is allocated
+  std::vector<ScheduledItem> items;    // of running sequences, then of those admitted now; each in order
   std::vector<std::uint64_t> admit;    // from waiting, in order; each has an item
   bool operator==(const Decision&) const = default;
 };

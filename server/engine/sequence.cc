@@ -5,7 +5,11 @@
 namespace trireme::server {
 
 Sequence::Sequence(ActiveRequest* of, std::uint32_t index_in_request)
-    : key(of->key + index_in_request), index(index_in_request), request(of), tokens(of->prompt) {}
+    : key(of->key + index_in_request),
+      index(index_in_request),
+      request(of),
+      order(OrderOf(of->submitted, of->priority, key)),
+      tokens(of->prompt) {}
 
 SequenceView Sequence::View(std::uint32_t length_limit) const {
   // Nothing is computed from the last token that it may have.

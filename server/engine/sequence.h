@@ -9,6 +9,7 @@
 #include "server/engine/group_ledger.h"
 #include "server/engine/request.h"
 #include "server/engine/scheduler.h"
+#include "server/engine/service_order.h"
 
 namespace trireme::server {
 
@@ -19,6 +20,7 @@ struct Sequence {
   std::uint64_t key;
   std::uint32_t index;  // in [0, request->n)
   ActiveRequest* request;
+  ServiceOrder order;
 
   std::vector<std::uint32_t> tokens;  // prompt, then what was generated
 

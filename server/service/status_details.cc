@@ -44,6 +44,7 @@ grpc::StatusCode ToGrpcCode(absl::StatusCode code) { return static_cast<grpc::St
 
 std::string DefaultReason(const absl::Status& status) {
   if (IsRetryable(status) && !absl::IsUnavailable(status)) return "QUEUE_FULL";
+  if (KillsWorkers(status)) return "KILLS_WORKERS";
   return absl::StatusCodeToString(status.code());
 }
 

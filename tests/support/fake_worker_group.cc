@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
 namespace trireme::server {
@@ -57,6 +60,10 @@ void FakeWorkerGroup::SetListener(StepListener* listener) {
 
 void FakeWorkerGroup::BringUp() {
   MutexLock lock(mutex_);
+  BringUpLocked();
+}
+
+void FakeWorkerGroup::BringUpLocked() {
   is_up_ = true;
   last_sent_ = 0;
   slots_.assign(options_.limits.max_num_seqs, {});
@@ -69,6 +76,10 @@ void FakeWorkerGroup::BringUp() {
 
 void FakeWorkerGroup::TakeDown(const absl::Status& cause, bool for_good) {
   MutexLock lock(mutex_);
+  TakeDownLocked(cause, for_good);
+}
+
+void FakeWorkerGroup::TakeDownLocked(const absl::Status& cause, bool for_good) {
   is_up_ = false;
   steps_.clear();
   listener_->OnGroupDown(cause, for_good);
@@ -83,6 +94,11 @@ void FakeWorkerGroup::Resume() {
   MutexLock lock(mutex_);
   steps_until_pause_ = UINT64_MAX;
   changed_.SignalAll();
+}
+
+void FakeWorkerGroup::DieOf(std::uint32_t token) {
+  MutexLock lock(mutex_);
+  deadly_token_ = token;
 }
 
 void FakeWorkerGroup::SetKvBlocks(std::vector<std::uint32_t> num_kv_blocks) {
@@ -102,6 +118,11 @@ void FakeWorkerGroup::Shutdown() {
 std::uint64_t FakeWorkerGroup::num_steps() {
   MutexLock lock(mutex_);
   return num_steps_;
+}
+
+std::uint64_t FakeWorkerGroup::generation() {
+  MutexLock lock(mutex_);
+  return generation_;
 }
 
 void FakeWorkerGroup::Send(const StepCommand& command) {
@@ -127,12 +148,34 @@ void FakeWorkerGroup::Run() {
       mutex_.Lock();
       if (steps_.empty() || generation != generation_ || steps_until_pause_ == 0) continue;
     }
+    if (IsDeadly(steps_.front())) {
+      TakeDownLocked(absl::UnavailableError(absl::StrCat("rank 0 died of token ", *deadly_token_)), false);
+      BringUpLocked();
+      continue;
+    }
     StepResult result = CarryOut(steps_.front());
     steps_.pop_front();
     ++num_steps_;
     --steps_until_pause_;
     listener_->OnStepResult(std::move(result));
   }
+}
+
+bool FakeWorkerGroup::IsDeadly(const StepCommand& command) {
+  if (!deadly_token_) return false;
+  for (const StepItem& item : command.items) {
+    const Slot& slot = slots_.at(item.slot);
+    const std::vector<std::uint32_t>* tokens = &slot.tokens;
+    std::size_t begin = slot.num_computed;
+    for (const Admission& admission : command.admissions) {
+      if (admission.slot != item.slot) continue;
+      tokens = &admission.tokens;
+      begin = admission.num_computed;
+    }
+    const auto first = tokens->begin() + static_cast<std::ptrdiff_t>(begin);
+    if (std::find(first, first + item.num_tokens, *deadly_token_) != first + item.num_tokens) return true;
+  }
+  return false;
 }
 
 StepResult FakeWorkerGroup::CarryOut(const StepCommand& command) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -48,6 +49,8 @@ class FakeWorkerGroup final : public StepLink {
   // From now on it takes steps but carries out `num_steps` of them only.
   void Pause(std::uint64_t num_steps = 0);
   void Resume();
+  // From now on a step that computes this token kills the group, which is up again at once.
+  void DieOf(std::uint32_t token);
   // The next generation's size.
   void SetKvBlocks(std::vector<std::uint32_t> num_kv_blocks);
   // Ends its thread.
@@ -55,6 +58,8 @@ class FakeWorkerGroup final : public StepLink {
 
   // Steps carried out so far, over all generations.
   std::uint64_t num_steps();
+  // Times that it came up.
+  std::uint64_t generation();
 
   void Send(const StepCommand& command) override;
 
@@ -70,6 +75,9 @@ class FakeWorkerGroup final : public StepLink {
   };
 
   void Run();
+  void BringUpLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeDownLocked(const absl::Status& cause, bool for_good) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsDeadly(const StepCommand& command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   StepResult CarryOut(const StepCommand& command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Release(std::uint32_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Admit(const Admission& admission) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -86,6 +94,7 @@ class FakeWorkerGroup final : public StepLink {
   bool is_up_ ABSL_GUARDED_BY(mutex_) = false;
   std::uint64_t steps_until_pause_ ABSL_GUARDED_BY(mutex_) = UINT64_MAX;
   bool is_shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<std::uint32_t> deadly_token_ ABSL_GUARDED_BY(mutex_);
   std::uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
   std::uint64_t last_sent_ ABSL_GUARDED_BY(mutex_) = 0;
   std::uint64_t num_steps_ ABSL_GUARDED_BY(mutex_) = 0;

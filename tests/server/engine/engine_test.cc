@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "tests/server/engine/engine_fixture.h"
@@ -513,6 +514,8 @@ TEST(EngineOptions, AreValidatedByName) {
   EXPECT_THAT(message([](EngineOptions& o) { o.limits.kv_block_tokens = 0; }), HasSubstr("kv_block_tokens"));
   EXPECT_THAT(message([](EngineOptions& o) { o.max_steps_in_flight = 0; }), HasSubstr("max_steps_in_flight"));
   EXPECT_THAT(message([](EngineOptions& o) { o.max_waiting_requests = 0; }), HasSubstr("max_waiting_requests"));
+  EXPECT_THAT(message([](EngineOptions& o) { o.max_step_stretch = 0.9; }), HasSubstr("max_step_stretch is 0.9"));
+  EXPECT_THAT(message([](EngineOptions& o) { o.max_step_stretch = std::nan(""); }), HasSubstr("max_step_stretch"));
   EXPECT_THAT(message([](EngineOptions& o) { o.max_model_len = 1; }),
               HasSubstr("max_model_len is 1; expected at least 2"));
   EXPECT_THAT(message([](EngineOptions& o) { o.limits.max_num_batched_tokens = 3; }),

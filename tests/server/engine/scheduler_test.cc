@@ -66,7 +66,7 @@ const Case kCases[] = {
      kLimits,
      {.running = {{1, 4, 4, 1}, {2, 5, 4, 2}}, .waiting = {}, .free_blocks = 0},
      {.preempt = {}, .items = {{2, 1, 0}}, .admit = {}}},
-    {"PreemptsTheYoungest",
+    {"PreemptsTheLast",
      kLimits,
      {.running = {{1, 5, 4, 1}, {2, 3, 2, 1}, {3, 3, 2, 1}}, .waiting = {}, .free_blocks = 0},
      {.preempt = {3}, .items = {{1, 1, 1}, {2, 1, 0}}, .admit = {}}},
@@ -74,7 +74,7 @@ const Case kCases[] = {
      kLimits,
      {.running = {{1, 5, 4, 1}, {2, 5, 4, 1}, {3, 3, 2, 1}, {4, 3, 2, 1}}, .waiting = {}, .free_blocks = 0},
      {.preempt = {4, 3}, .items = {{1, 1, 1}, {2, 1, 1}}, .admit = {}}},
-    {"TheYoungestWaitsRatherThanEvictItself",
+    {"TheLastWaitsRatherThanEvictItself",
      kLimits,
      {.running = {{1, 3, 2, 1}, {2, 5, 4, 1}}, .waiting = {}, .free_blocks = 0},
      {.preempt = {}, .items = {{1, 1, 0}}, .admit = {}}},
@@ -90,6 +90,29 @@ const Case kCases[] = {
      kLimits,
      {.running = {{1, 20, 6, 2}, {2, 3, 2, 1}}, .waiting = {}, .free_blocks = 1},
      {.preempt = {}, .items = {{1, 6, 1}, {2, 1, 0}}, .admit = {}}},
+    {"BoundsTheChunkOfAPromptThatRuns",
+     kLimits,
+     {.running = {{1, 10, 9, 3}, {2, 40, 4, 1}}, .waiting = {}, .free_blocks = 9, .max_prompt_tokens = 3},
+     {.preempt = {}, .items = {{1, 1, 0}, {2, 3, 1}}, .admit = {}}},
+    {"BoundsAllChunksTogether",
+     kLimits,
+     {.running = {{1, 10, 9, 3}, {2, 6, 4, 2}}, .waiting = {{3, 7, 0, 0}}, .free_blocks = 9, .max_prompt_tokens = 3},
+     {.preempt = {}, .items = {{1, 1, 0}, {2, 2, 0}, {3, 1, 1}}, .admit = {3}}},
+    {"AdmitsNobodyWithoutATokenForIt",
+     kLimits,
+     {.running = {{1, 10, 9, 3}, {2, 40, 4, 1}}, .waiting = {{3, 7, 0, 0}}, .free_blocks = 99, .max_prompt_tokens = 1},
+     {.preempt = {}, .items = {{1, 1, 0}, {2, 1, 1}}, .admit = {}}},
+    {"DecodesAreNoPromptTokens",
+     kLimits,
+     {.running = {{1, 10, 9, 3}, {2, 10, 9, 3}, {3, 10, 9, 3}},
+      .waiting = {},
+      .free_blocks = 0,
+      .max_prompt_tokens = 1},
+     {.preempt = {}, .items = {{1, 1, 0}, {2, 1, 0}, {3, 1, 0}}, .admit = {}}},
+    {"KeepsTheBoundWhenADecodeIsPreempted",
+     kLimits,
+     {.running = {{1, 40, 8, 2}, {2, 12, 11, 3}}, .waiting = {}, .free_blocks = 0, .max_prompt_tokens = 3},
+     {.preempt = {2}, .items = {{1, 3, 1}}, .admit = {}}},
     {"AdmitsNobodyInAStepThatPreempts",
      kLimits,
      {.running = {{1, 5, 4, 1}, {2, 12, 11, 3}}, .waiting = {{3, 1, 0, 0}}, .free_blocks = 0},
@@ -155,6 +178,7 @@ Snapshot RandomSnapshot(std::mt19937& random, const SchedulerLimits& limits) {
     snapshot.waiting.push_back({++key, Uniform(random, 1, 40), 0, 0});
   }
   snapshot.free_blocks = Uniform(random, 0, 1) ? Uniform(random, 0, 2) : Uniform(random, 0, 40);
+  if (Uniform(random, 0, 1)) snapshot.max_prompt_tokens = Uniform(random, 1, 12);
   return snapshot;
 }
 
@@ -165,14 +189,14 @@ const SequenceView* FindView(const std::vector<SequenceView>& views, std::uint64
 
 // What must hold of every decision, whatever the policy.
 void ExpectLawful(const SchedulerLimits& limits, const Snapshot& snapshot, const Decision& decision) {
-  std::uint64_t tokens = 0, new_blocks = 0, freed = 0;
+  std::uint64_t tokens = 0, prompt_tokens = 0, new_blocks = 0, freed = 0;
   for (const std::uint64_t key : decision.preempt) {
     const SequenceView* const view = FindView(snapshot.running, key);
     ASSERT_NE(view, nullptr);
     freed += view->num_blocks;
-    EXPECT_NE(key, snapshot.running.front().key) << "the oldest was preempted";
+    EXPECT_NE(key, snapshot.running.front().key) << "the first was preempted";
   }
-  // The preempted are exactly the youngest, youngest first.
+  // The preempted are exactly the last, the last first.
   for (std::size_t i = 0; i < decision.preempt.size(); ++i) {
     EXPECT_EQ(decision.preempt[i], snapshot.running[snapshot.running.size() - 1 - i].key);
   }
@@ -196,10 +220,12 @@ void ExpectLawful(const SchedulerLimits& limits, const Snapshot& snapshot, const
       EXPECT_EQ(held, BlocksFor(view->num_computed + item.num_tokens, limits.kv_block_tokens)) << "a block too many";
     }
     tokens += item.num_tokens;
+    if (!IsDecode(*view)) prompt_tokens += item.num_tokens;
     new_blocks += item.new_blocks;
   }
   for (const std::uint64_t key : decision.admit) EXPECT_TRUE(seen.count(key));
   EXPECT_LE(tokens, limits.max_num_batched_tokens);
+  EXPECT_LE(prompt_tokens, snapshot.max_prompt_tokens);
   EXPECT_LE(new_blocks, snapshot.free_blocks + freed);
   EXPECT_LE(snapshot.running.size() - decision.preempt.size() + decision.admit.size(), limits.max_num_seqs);
 }
@@ -237,7 +263,7 @@ TEST(Scheduler, GivesEveryDecodeItsTokenWhereBlocksAreAmple) {
   }
 }
 
-// A run: requests of random lengths arrive at random, each step is applied, every one must finish.
+// A run: requests of random lengths and priorities arrive at random, each step is applied, every one must finish.
 class Simulation {
  public:
   Simulation(std::uint32_t seed, const SchedulerLimits& limits, std::uint32_t num_blocks)
@@ -247,7 +273,9 @@ class Simulation {
     const std::uint32_t capacity = num_blocks_ * limits_.kv_block_tokens;
     const std::uint32_t prompt = Uniform(random_, 1, capacity);
     const std::uint32_t total = Uniform(random_, prompt + 1, capacity + 1);
-    const std::uint64_t key = ++last_key_;
+    // By key is the order here; some come before others that are here already.
+    ++num_arrived_;
+    const std::uint64_t key = 1000 * (10 * num_arrived_ + Uniform(random_, 0, 50)) + num_arrived_;
     waiting_[key] = {key, prompt, 0, 0};
     final_length_[key] = total;
   }
@@ -297,7 +325,7 @@ class Simulation {
   std::mt19937 random_;
   SchedulerLimits limits_;
   std::uint32_t num_blocks_;
-  std::uint64_t last_key_ = 0;
+  std::uint64_t num_arrived_ = 0;
   std::uint32_t num_preemptions_ = 0;
   std::map<std::uint64_t, SequenceView> running_, waiting_;
   std::map<std::uint64_t, std::uint32_t> final_length_;

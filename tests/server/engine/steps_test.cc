@@ -68,8 +68,9 @@ class HoldsUp final : public RequestObserver {
 
 class StepsTest : public testing::Test {
  protected:
-  void StartEngine(std::uint32_t max_steps_in_flight) {
-    engine_ = std::make_unique<Engine>(SmallEngine(max_steps_in_flight), nullptr);
+  void StartEngine(std::uint32_t max_steps_in_flight) { StartEngine(SmallEngine(max_steps_in_flight)); }
+  void StartEngine(const EngineOptions& options) {
+    engine_ = std::make_unique<Engine>(options, nullptr);
     engine_->Start(&link_);
     engine_->OnGroupUp({.generation = 7, .num_kv_blocks = {10, 20}});
   }
@@ -194,7 +195,7 @@ TEST_F(StepsTest, SendNoDecodeBeyondTheLastToken) {
   EXPECT_TRUE(link_.empty());
 }
 
-TEST_F(StepsTest, PreemptTheYoungestAndComputeItAnew) {
+TEST_F(StepsTest, PreemptTheLastAndComputeItAnew) {
   StartEngine(1);  // 10 blocks of 4 tokens
   Submit(MakeRequest("old", std::vector<std::uint32_t>(16, 1), 40));
   StepCommand step = link_.Take();
@@ -272,6 +273,88 @@ TEST_F(StepsTest, DropWhatWasSampledBeforeAPreemption) {
   ASSERT_TRUE(young->WaitForTokens(known + 1));
   EXPECT_EQ(young->tokens().back(), 778u);
   EXPECT_EQ(young->tokens()[known - 1], 5u);
+}
+
+Request WithPriority(Request request, int priority) {
+  request.priority = priority;
+  return request;
+}
+
+TEST_F(StepsTest, ServeTheHigherPriorityFirst) {
+  EngineOptions options = SmallEngine();
+  options.limits.max_num_seqs = 1;
+  StartEngine(options);
+  SubmitTogether({MakeRequest("a", {10}, 1), WithPriority(MakeRequest("b", {11}, 1), -5), MakeRequest("c", {12}, 1),
+                  WithPriority(MakeRequest("d", {13}, 1), 100)});
+  for (const std::uint32_t expected : {13u, 10u, 12u, 11u}) {
+    const StepCommand step = link_.Take();
+    ASSERT_EQ(step.admissions.size(), 1u);
+    EXPECT_THAT(step.admissions[0].tokens, ElementsAre(expected));
+    Answer(step.number, {Token(step.admissions[0].slot, step.admissions[0].epoch, 1)});
+  }
+}
+
+TEST_F(StepsTest, TakeBlocksFromTheLowerPriorityThoughItCameEarlier) {
+  StartEngine(1);  // 10 blocks of 4 tokens
+  SubmitTogether({MakeRequest("low", std::vector<std::uint32_t>(8, 1), 40),
+                  WithPriority(MakeRequest("high", std::vector<std::uint32_t>(8, 2), 40), 3)});
+  StepCommand step = link_.Take();
+  ASSERT_EQ(step.admissions.size(), 2u);
+  EXPECT_EQ(step.admissions[0].tokens[0], 2u);
+  const Admission high = step.admissions[0], low = step.admissions[1];
+  while (step.releases.empty() || step.number == 2) {
+    ASSERT_LT(step.number, 30u);
+    Answer(step.number, {Token(high.slot, high.epoch, 60), Token(low.slot, low.epoch, 70)});
+    step = link_.Take();
+  }
+  EXPECT_THAT(step.releases, ElementsAre(low.slot));
+}
+
+TEST_F(StepsTest, TakeAsMuchOfAPromptAlongAsTheStreamsCanBear) {
+  EngineOptions options = SmallEngine();
+  options.max_step_stretch = 2;
+  StartEngine(options);
+  const auto answer = [this](const StepCommand& step, const Admission& stream, absl::Duration duration) {
+    engine_->OnStepResult(
+        {.number = step.number, .slots = {Token(stream.slot, stream.epoch, 1)}, .duration = duration});
+  };
+  Submit(MakeRequest("stream", {1}, 50));
+  StepCommand step = link_.Take();
+  const Admission stream = step.admissions[0];
+  Submit(MakeRequest("prompt", std::vector<std::uint32_t>(30, 2), 5));
+  answer(step, stream, absl::Milliseconds(10));
+  step = link_.Take();  // for want of better knowledge, a token costs 10 ms
+  ASSERT_EQ(step.items.size(), 2u);
+  EXPECT_EQ(step.items[1].num_tokens, 1u);
+  answer(step, stream, absl::Milliseconds(11));
+  step = link_.Take();
+  EXPECT_EQ(step.items[1].num_tokens, 2u);  // 20 ms are those of 3.6 tokens, at 5.5 ms each
+  ASSERT_TRUE(engine_->Abort("stream"));
+  answer(step, stream, absl::Milliseconds(12));
+  EXPECT_EQ(link_.Take().items[0].num_tokens, 16u);  // nobody is held up
+}
+
+TEST_F(StepsTest, BringSuspectsOneAtATimeBesideThoseThatAreCleared) {
+  StartEngine(1);
+  SubmitTogether({MakeRequest("a", {10}, 9), MakeRequest("b", {11}, 9)});
+  StepCommand step = link_.Take();
+  ASSERT_EQ(step.admissions.size(), 2u);
+  engine_->OnGroupDown(absl::InternalError("rank 0 died"), false);
+  engine_->OnGroupUp({.generation = 8, .num_kv_blocks = {10}});
+  Submit(MakeRequest("c", {12}, 9));
+  step = link_.Take();
+  ASSERT_EQ(step.items.size(), 1u);
+  const Admission first = step.admissions[0];
+  EXPECT_THAT(first.tokens, ElementsAre(10u));
+  Answer(1, {Token(first.slot, first.epoch, 1)});
+  step = link_.Take();
+  ASSERT_EQ(step.items.size(), 2u);
+  const Admission second = step.admissions[0];
+  EXPECT_THAT(second.tokens, ElementsAre(11u));
+  Answer(2, {Token(first.slot, first.epoch, 1), Token(second.slot, second.epoch, 1)});
+  step = link_.Take();
+  ASSERT_EQ(step.items.size(), 3u);
+  EXPECT_THAT(step.admissions[0].tokens, ElementsAre(12u));
 }
 
 TEST_F(StepsTest, EndARequestWhoseTokenIsMissing) {

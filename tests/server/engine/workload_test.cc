@@ -119,6 +119,8 @@ TEST_P(WorkloadTest, AThousandRequestsWithRandomCancelsLeaveNothingBehind) {
   EXPECT_EQ(statistics.inter_tokens, statistics.generated_tokens - statistics.first_tokens);
 }
 
+// Who kills workers without regard to what they compute may hit the same request twice; it is then thought to be to
+// blame.
 TEST_P(WorkloadTest, EachRequestSaysWhatItSaysAloneHoweverOftenTheGroupIsLost) {
   EngineOptions options = SmallEngine(GetParam());
   EngineOverFake fake(options, {30}, nullptr, absl::Microseconds(50));
@@ -143,11 +145,18 @@ TEST_P(WorkloadTest, EachRequestSaysWhatItSaysAloneHoweverOftenTheGroupIsLost) {
     absl::SleepFor(absl::Microseconds(Uniform(random, 0, 300)));
   }
   chaos.join();
+  int num_convicted = 0;
   for (const auto& [request, recorder] : submitted) {
     ASSERT_TRUE(recorder->WaitForEnd()) << request.id;
-    EXPECT_EQ(recorder->status(), absl::OkStatus()) << request.id;
-    EXPECT_EQ(recorder->tokens(), Solo(request)) << request.id;
+    if (KillsWorkers(recorder->status())) {
+      ++num_convicted;
+      EXPECT_TRUE(IsPrefix(recorder->tokens(), Solo(request))) << request.id;
+    } else {
+      EXPECT_EQ(recorder->status(), absl::OkStatus()) << request.id;
+      EXPECT_EQ(recorder->tokens(), Solo(request)) << request.id;
+    }
   }
+  EXPECT_LT(num_convicted, 40);
   fake.engine.Stop();
   for (const auto& [request, recorder] : submitted) EXPECT_EQ(recorder->num_ends(), 1);
   EXPECT_GT(fake.engine.loads().resumptions, 0u);

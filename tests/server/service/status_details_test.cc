@@ -28,6 +28,7 @@ TEST(ToGrpcStatus, KeepsEveryCodeAndText) {
 
 TEST(ToGrpcStatus, NamesTheCodeAsReasonWhereNoneWasGiven) {
   EXPECT_EQ(ReasonOf(ToGrpcStatus(absl::AbortedError("x"), kDelay)), "ABORTED");
+  EXPECT_EQ(ReasonOf(ToGrpcStatus(KillsWorkersError("x"), kDelay)), "KILLS_WORKERS");
   EXPECT_EQ(ReasonOf(ToGrpcStatus(WithReason(absl::AbortedError("x"), "RANK_LOST"), kDelay)), "RANK_LOST");
 }
 

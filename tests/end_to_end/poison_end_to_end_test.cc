@@ -1,0 +1,94 @@
+// A request that kills its workers, served by the real programs beside others.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "tests/end_to_end/server_process.h"
+#include "tests/server/service/details.h"
+
+namespace trireme::end_to_end {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::uint32_t kDeadlyToken = 501;
+constexpr std::uint32_t kNumInnocents = 10;
+
+v1::GenerateRequest Innocent(std::uint32_t i) {
+  v1::GenerateRequest request;
+  for (std::uint32_t k = 0; k < 3 + 7 * i; ++k) request.mutable_token_ids()->add_ids((i + 31 * k) % 500);
+  request.mutable_sampling()->set_temperature(0);
+  request.mutable_stopping()->set_max_tokens(200);
+  request.mutable_stopping()->set_ignore_eos(true);
+  return request;
+}
+
+struct Answer {
+  std::vector<std::uint32_t> ids;
+  grpc::Status status;
+};
+
+Answer Generate(v1::InferenceService::Stub& stub, const v1::GenerateRequest& request) {
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(200)));
+  const auto reader = stub.Generate(&context, request);
+  Answer answer;
+  v1::GenerateResponse response;
+  while (reader->Read(&response)) {
+    for (const std::uint32_t id : response.chunk().token_ids()) answer.ids.push_back(id);
+  }
+  answer.status = reader->Finish();
+  return answer;
+}
+
+std::vector<std::vector<std::uint32_t>> SoloAnswers() {
+  ServerProcess server(TRIREME_FIXTURES "/hf/text_llama", {"--dtype", "float32", "--tp-degree", "2"});
+  std::vector<std::vector<std::uint32_t>> answers;
+  if (!server.BecomesServing()) return answers;
+  for (std::uint32_t i = 0; i < kNumInnocents; ++i) answers.push_back(Generate(server.stub(), Innocent(i)).ids);
+  return answers;
+}
+
+TEST(Poison, EndsAloneAfterTwoLossesWhileTenOthersFinish) {
+  const std::vector<std::vector<std::uint32_t>> solo = SoloAnswers();
+  ASSERT_EQ(solo.size(), kNumInnocents);
+  for (const std::vector<std::uint32_t>& ids : solo) ASSERT_THAT(ids, Not(::testing::Contains(kDeadlyToken)));
+
+  setenv("TRIREME_TEST_DEADLY_TOKEN", std::to_string(kDeadlyToken).c_str(), 1);
+  ServerProcess server(TRIREME_FIXTURES "/hf/text_llama",
+                       {"--dtype", "float32", "--tp-degree", "2", "--worker-binary", TRIREME_DEADLY_WORKER});
+  ASSERT_TRUE(server.BecomesServing());
+  v1::InferenceService::Stub& stub = server.stub();
+  std::vector<Answer> answers(kNumInnocents);
+  std::vector<std::thread> clients;
+  for (std::uint32_t i = 0; i < kNumInnocents; ++i) {
+    clients.emplace_back([&, i] { answers[i] = Generate(stub, Innocent(i)); });
+  }
+  v1::GetLoadsResponse loads;
+  while (loads.running_requests() < kNumInnocents) {
+    grpc::ClientContext context;
+    ASSERT_TRUE(stub.GetLoads(&context, {}, &loads).ok());
+  }
+  v1::GenerateRequest poison = Innocent(2);
+  poison.mutable_token_ids()->add_ids(kDeadlyToken);
+  const Answer poisoned = Generate(stub, poison);
+  for (std::thread& client : clients) client.join();
+
+  EXPECT_EQ(poisoned.status.error_code(), grpc::StatusCode::INTERNAL) << poisoned.status.error_message();
+  EXPECT_EQ(server::ReasonOf(poisoned.status), "KILLS_WORKERS");
+  EXPECT_THAT(poisoned.status.error_message(), HasSubstr("lost 2 times"));
+  EXPECT_THAT(poisoned.status.error_message(), HasSubstr("killed by signal 9"));
+  for (std::uint32_t i = 0; i < kNumInnocents; ++i) {
+    EXPECT_TRUE(answers[i].status.ok()) << answers[i].status.error_message();
+    EXPECT_EQ(answers[i].ids, solo[i]) << "stream " << i;
+  }
+  EXPECT_EQ(server.ServerInfo().group_restarts(), 2u);
+}
+
+}  // namespace
+}  // namespace trireme::end_to_end

@@ -116,9 +116,7 @@ void GenerateAndCancel(v1::InferenceService::Stub& stub, int count, unsigned see
 
 bool BecomesIdle(ServerProcess& server) {
   for (int i = 0; i < 2000; ++i) {
-    v1::GetLoadsResponse loads;
-    grpc::ClientContext context;
-    EXPECT_TRUE(server.stub().GetLoads(&context, {}, &loads).ok());
+    const v1::GetLoadsResponse loads = server.Loads();
     if (loads.running_requests() + loads.waiting_requests() + loads.used_kv_tokens() == 0) return true;
     absl::SleepFor(absl::Milliseconds(5));
   }

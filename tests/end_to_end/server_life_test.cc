@@ -12,6 +12,7 @@
 #include "server/metrics/metrics_server.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/server/metrics/scrape.h"
+#include "tests/server/service/details.h"
 
 namespace trireme::end_to_end {
 namespace {
@@ -101,6 +102,12 @@ TEST(ServerStart, NamesAPortThatIsTaken) {
     EXPECT_THAT(server.log(), HasSubstr(address)) << flag;
     EXPECT_FALSE(server.WaitForLog("worker started").has_value()) << flag;
   }
+}
+
+TEST(ServerStart, NamesAStretchThatCannotBe) {
+  ServerProcess server(kTinyModel, {"--max-step-stretch", "0.5"});
+  EXPECT_TRUE(ExitedWith(server.WaitForExit(), 2));
+  EXPECT_THAT(server.log(), HasSubstr("--max-step-stretch: expected a number of at least 1, or off, got \"0.5\""));
 }
 
 TEST(ServerStart, RefusesCudaByName) {
@@ -197,6 +204,21 @@ TEST(ServerLife, GoesOnWithTheSameTokensWhenAWorkerFreezes) {
   EXPECT_TRUE(late.ReadToTheEnd().ok());
   EXPECT_EQ(late.TokenIds(), answer);
   ExpectGone(pids);
+}
+
+TEST(ServerLife, RefusesWhatItsQueueCannotHold) {
+  ServerProcess server(kTinyModel, {"--max-num-seqs", "1", "--max-queued-requests", "1"});
+  ASSERT_TRUE(server.BecomesServing());
+  Stream running(server);
+  ASSERT_TRUE(running.Begins());
+  Stream queued(server, /*max_tokens=*/1);
+  while (server.Loads().waiting_requests() == 0) absl::SleepFor(absl::Milliseconds(1));
+  const grpc::Status refused = Stream(server).ReadToTheEnd();
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(server::ReasonOf(refused), "QUEUE_FULL");
+  EXPECT_TRUE(server::HasRetryInfo(refused));
+  running.context.TryCancel();
+  EXPECT_TRUE(queued.ReadToTheEnd().ok());
 }
 
 TEST(ServerLife, LeavesNoWorkerBehindWhenItIsKilled) {

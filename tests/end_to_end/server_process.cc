@@ -137,6 +137,15 @@ v1::GetServerInfoResponse ServerProcess::ServerInfo() {
   return info;
 }
 
+v1::GetLoadsResponse ServerProcess::Loads() {
+  v1::GetLoadsResponse loads;
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(10)));
+  const grpc::Status status = stub().GetLoads(&context, {}, &loads);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return loads;
+}
+
 void ServerProcess::Signal(int number) { kill(pid_, number); }
 
 std::optional<int> ServerProcess::WaitForExit(absl::Duration patience) {

@@ -41,6 +41,7 @@ class ServerProcess {
   int metrics_port();
   v1::InferenceService::Stub& stub();
   v1::GetServerInfoResponse ServerInfo();
+  v1::GetLoadsResponse Loads();
 
   void Signal(int number);
 

@@ -269,15 +269,18 @@ class Simulation {
   Simulation(std::uint32_t seed, const SchedulerLimits& limits, std::uint32_t num_blocks)
       : random_(seed), limits_(limits), num_blocks_(num_blocks) {}
 
-  void Arrive() {
+  // Some come before others that are here already.
+  void Arrive() { ArriveAt(10 * num_arrived_ + Uniform(random_, 0, 50)); }
+
+  // Those of a lower `order` come first; among equals, those that arrived first. Returns the key.
+  std::uint64_t ArriveAt(std::uint64_t order) {
     const std::uint32_t capacity = num_blocks_ * limits_.kv_block_tokens;
     const std::uint32_t prompt = Uniform(random_, 1, capacity);
     const std::uint32_t total = Uniform(random_, prompt + 1, capacity + 1);
-    // By key is the order here; some come before others that are here already.
-    ++num_arrived_;
-    const std::uint64_t key = 1000 * (10 * num_arrived_ + Uniform(random_, 0, 50)) + num_arrived_;
+    const std::uint64_t key = (order << 32) + ++num_arrived_;
     waiting_[key] = {key, prompt, 0, 0};
     final_length_[key] = total;
+    return key;
   }
 
   void Step() {
@@ -290,6 +293,7 @@ class Simulation {
     for (const ScheduledItem& item : decision.items) Apply(item);
   }
 
+  bool IsAlive(std::uint64_t key) const { return running_.contains(key) || waiting_.contains(key); }
   bool idle() const { return running_.empty() && waiting_.empty(); }
   std::uint32_t num_preemptions() const { return num_preemptions_; }
 
@@ -348,6 +352,20 @@ TEST(Scheduler, FinishesEveryRequestOfARandomRun) {
     num_preemptions += simulation.num_preemptions();
   }
   EXPECT_GT(num_preemptions, 100u);  // the runs were tight enough
+}
+
+TEST(Scheduler, AFloodOfUrgentRequestsDelaysButDoesNotStarve) {
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    std::mt19937 random(seed);
+    Simulation simulation(seed, RandomLimits(random), Uniform(random, 1, 20));
+    const std::uint64_t patient = simulation.ArriveAt(200);  // twenty that come later go first
+    for (std::uint64_t i = 1; simulation.IsAlive(patient); ++i) {
+      ASSERT_LT(i, 5000u) << "seed " << seed << " starves";
+      simulation.ArriveAt(10 * i);  // more than can be served
+      simulation.Step();
+      if (testing::Test::HasFailure()) FAIL() << "seed " << seed;
+    }
+  }
 }
 
 TEST(Scheduler, BoundsAStepHoweverLongAPromptJoins) {

@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "tests/server/engine/counting_statistics.h"
 #include "tests/server/engine/engine_fixture.h"
 
@@ -117,6 +118,43 @@ TEST_P(WorkloadTest, AThousandRequestsWithRandomCancelsLeaveNothingBehind) {
   EXPECT_GT(statistics.ends["deadline_exceeded"], 0u);
   EXPECT_LE(statistics.first_tokens, 1006u);
   EXPECT_EQ(statistics.inter_tokens, statistics.generated_tokens - statistics.first_tokens);
+}
+
+// Cancels each request at about the moment at which it finishes.
+void RaceTheFinish(EngineOverFake* fake, std::uint32_t client, std::map<absl::StatusCode, int>* ends) {
+  std::mt19937 random(client);
+  for (std::uint32_t i = 0; i < 1000; ++i) {
+    const Request request = MakeRequest(absl::StrCat(client, ".", i), {client, i}, Uniform(random, 1, 3), i);
+    const auto recorder = fake->Submit(request);
+    if (Uniform(random, 0, 1) == 1) recorder->WaitForTokens(request.stopping.max_tokens - Uniform(random, 0, 1));
+    if (Uniform(random, 0, 9) == 0) {
+      fake->engine.Abort(request.id);
+    } else {
+      fake->engine.Cancel(request.id, recorder.get());
+    }
+    ASSERT_TRUE(recorder->WaitForEnd());
+    EXPECT_EQ(recorder->num_ends(), 1);
+    EXPECT_TRUE(IsPrefix(recorder->tokens(), Solo(request)));
+    ++(*ends)[recorder->status().code()];
+  }
+}
+
+TEST_P(WorkloadTest, CancelsThatRaceTheFinishEndARequestOnce) {
+  EngineOverFake fake(SmallEngine(GetParam()));
+  fake.group.BringUp();
+  std::vector<std::map<absl::StatusCode, int>> ends(4);
+  std::vector<std::thread> clients;
+  for (std::uint32_t i = 0; i < 4; ++i) clients.emplace_back(RaceTheFinish, &fake, i, &ends[i]);
+  for (std::thread& client : clients) client.join();
+  int finished = 0, cancelled = 0;
+  for (auto& of_client : ends) {
+    finished += of_client[absl::StatusCode::kOk];
+    cancelled += of_client[absl::StatusCode::kCancelled];
+  }
+  EXPECT_EQ(finished + cancelled, 4000);
+  EXPECT_GT(finished, 0);
+  EXPECT_GT(cancelled, 0);
+  EXPECT_EQ(fake.engine.loads().used_kv_blocks, 0u);
 }
 
 // Who kills workers without regard to what they compute may hit the same request twice; it is then thought to be to

@@ -6,7 +6,6 @@
 #include <thread>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/server/service/details.h"
@@ -57,7 +56,8 @@ std::vector<std::vector<std::uint32_t>> SoloAnswers() {
 TEST(Poison, EndsAloneAfterTwoLossesWhileTenOthersFinish) {
   const std::vector<std::vector<std::uint32_t>> solo = SoloAnswers();
   ASSERT_EQ(solo.size(), kNumInnocents);
-  for (const std::vector<std::uint32_t>& ids : solo) ASSERT_THAT(ids, Not(::testing::Contains(kDeadlyToken)));
+  for (const std::vector<std::uint32_t>& ids : solo)
+    ASSERT_THAT(ids, ::testing::Not(::testing::Contains(kDeadlyToken)));
 
   setenv("TRIREME_TEST_DEADLY_TOKEN", std::to_string(kDeadlyToken).c_str(), 1);
   ServerProcess server(TRIREME_FIXTURES "/hf/text_llama",

@@ -17,7 +17,9 @@
 
 #define TRIREME_CONCAT_INNER_(a, b) a##b
 #define TRIREME_CONCAT_(a, b) TRIREME_CONCAT_INNER_(a, b)
+// NOLINTBEGIN(bugprone-macro-parentheses): what is declared takes none.
 #define ASSIGN_OR_RETURN_IMPL_(temporary, declaration, expression) \
   auto temporary = (expression);                                   \
   if (!temporary.ok()) return std::move(temporary).status();       \
   declaration = *std::move(temporary)
+// NOLINTEND(bugprone-macro-parentheses)

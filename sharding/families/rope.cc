@@ -24,7 +24,8 @@ float StretchLlama3(float inv_freq, const Llama3Scaling& scaling) {
 }  // namespace
 
 RopeTable DefaultRope(double theta, int dim) {
-  CHECK(dim > 0 && dim % 2 == 0) << "rotary width " << dim;
+  CHECK_GT(dim, 0) << "rotary width";
+  CHECK_EQ(dim % 2, 0) << "rotary width " << dim;
   RopeTable table;
   for (int i = 0; i < dim / 2; ++i) {
     const float exponent = static_cast<float>(2 * i) / static_cast<float>(dim);

@@ -11,7 +11,7 @@ std::string Named(std::string_view module, std::string_view suffix) { return std
 
 ProgramBuilder::ProgramBuilder(std::vector<RopeTable> rope_tables) { program_.rope_tables = std::move(rope_tables); }
 
-ValueId ProgramBuilder::Embed(std::string_view module, Axis vocabulary, Axis hidden) {
+ValueId ProgramBuilder::Embed(std::string_view module, Axis vocabulary, const Axis& hidden) {
   const ParameterId table = AddParameter(Named(module, ".weight"), {std::move(vocabulary), hidden});
   return Emit(module, std::string(module), EmbedOp{.table = table}, {}, hidden);
 }
@@ -94,13 +94,12 @@ int ProgramBuilder::KvGroupFor(const AttentionShape& shape) {
   return static_cast<int>(program_.kv_groups.size()) - 1;
 }
 
-ValueId ProgramBuilder::Emit(std::string_view module, std::string name, OpKind kind, std::vector<ValueId> inputs,
+ValueId ProgramBuilder::Emit(std::string_view module, std::string name, const OpKind& kind, std::vector<ValueId> inputs,
                              Axis features) {
   const ValueId output = static_cast<ValueId>(program_.values.size());
   const Rows rows = inputs.empty() ? Rows::kTokens : value(inputs.front()).rows;
   program_.values.push_back({.name = std::move(name), .rows = rows, .features = std::move(features)});
-  program_.ops.push_back(
-      {.module = std::string(module), .kind = std::move(kind), .inputs = std::move(inputs), .output = output});
+  program_.ops.push_back({.module = std::string(module), .kind = kind, .inputs = std::move(inputs), .output = output});
   return output;
 }
 

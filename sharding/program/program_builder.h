@@ -13,7 +13,7 @@ class ProgramBuilder {
  public:
   explicit ProgramBuilder(std::vector<RopeTable> rope_tables);
 
-  ValueId Embed(std::string_view module, Axis vocabulary, Axis hidden);
+  ValueId Embed(std::string_view module, Axis vocabulary, const Axis& hidden);
   // Weight [out, features of x].
   ValueId Linear(std::string_view module, ValueId x, Axis out, bool bias);
   // A Linear without bias whose weight is a parameter that exists already, of another module (a tied head).
@@ -42,7 +42,8 @@ class ProgramBuilder {
   ParameterId AddParameter(std::string name, std::vector<Axis> axes);
   int KvGroupFor(const AttentionShape& shape);
   const Value& value(ValueId id) const { return program_.values[id]; }
-  ValueId Emit(std::string_view module, std::string name, OpKind kind, std::vector<ValueId> inputs, Axis features);
+  ValueId Emit(std::string_view module, std::string name, const OpKind& kind, std::vector<ValueId> inputs,
+               Axis features);
 
   Program program_;
   std::map<std::string, ParameterId, std::less<>> parameter_ids_;

@@ -75,20 +75,37 @@ absl::StatusOr<TensorInfo> CheckEntry(const ByteSource& file, const SafetensorsE
                     .byte_size = *bytes};
 }
 
+// Data that no tensor claims. Its neighbours are named, since the one that is missing cannot be: files keep to the
+// model's order.
+absl::Status Unclaimed(const ByteSource& file, const TensorInfo* before, const TensorInfo* after, std::int64_t begin,
+                       std::int64_t end) {
+  const std::string where = before != nullptr && after != nullptr
+                                ? absl::StrCat("between tensors ", Quoted(before->name), " and ", Quoted(after->name))
+                            : before != nullptr ? absl::StrCat("after the last tensor, ", Quoted(before->name))
+                            : after != nullptr  ? absl::StrCat("before the first tensor, ", Quoted(after->name))
+                                                : "of a file without tensors";
+  return Malformed(file, absl::StrCat("bytes [", begin, ", ", end, ") of the data, ", where,
+                                      ", belong to no tensor: the header lacks one, or the file is damaged"));
+}
+
 // `tensors` in the order of their data: each begins where the one before it ends, the last ends with the file.
 absl::Status CheckCoverage(const ByteSource& file, const std::vector<TensorInfo>& tensors, std::int64_t data_offset) {
   std::int64_t at = data_offset;
+  const TensorInfo* before = nullptr;
   for (const TensorInfo& tensor : tensors) {
-    if (tensor.byte_offset != at) {
-      return MalformedTensor(
-          file, tensor.name,
-          absl::StrCat("data begins at ", tensor.byte_offset - data_offset, ", expected ", at - data_offset,
-                       ": tensors must cover the data without ", tensor.byte_offset > at ? "holes" : "overlaps"));
+    if (tensor.byte_offset > at) {
+      return Unclaimed(file, before, &tensor, at - data_offset, tensor.byte_offset - data_offset);
+    }
+    if (tensor.byte_offset < at) {
+      return MalformedTensor(file, tensor.name,
+                             absl::StrCat("its data begins at ", tensor.byte_offset - data_offset, ", but tensor ",
+                                          Quoted(before->name), " ends at ", at - data_offset));
     }
     at += tensor.byte_size;
+    before = &tensor;
   }
   if (at == file.size()) return absl::OkStatus();
-  return Malformed(file, absl::StrCat("tensors end at byte ", at, ", but the file has ", file.size(), " bytes"));
+  return Unclaimed(file, before, nullptr, at - data_offset, file.size() - data_offset);
 }
 
 }  // namespace

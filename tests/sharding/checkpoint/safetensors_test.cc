@@ -107,17 +107,19 @@ TEST(ParseSafetensors, RefusesMalformedFilesByName) {
       {Safetensors(Entry(R"("dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0])"), 0),
        "needs no whole number of bytes"},
       {Safetensors(Entry(R"("dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,0])"), 0), "needs no whole"},
-      {Safetensors(Entry(R"("dtype":"U8","shape":[1],"data_offsets":[0,1])"), 2), "but the file has"},
-      {Safetensors(Entry(R"("dtype":"U8","shape":[1],"data_offsets":[1,2])"), 2), "begins at 1, expected 0"},
+      {Safetensors("{}", 3), "bytes [0, 3) of the data, of a file without tensors, belong to no tensor"},
+      {Safetensors(Entry(R"("dtype":"U8","shape":[1],"data_offsets":[0,1])"), 2),
+       "bytes [1, 2) of the data, after the last tensor, \"t\", belong to no tensor"},
+      {Safetensors(Entry(R"("dtype":"U8","shape":[1],"data_offsets":[1,2])"), 2),
+       "bytes [0, 1) of the data, before the first tensor, \"t\", belong to no tensor"},
       {Safetensors(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},
                        "b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
                    3),
-       "without overlaps"},
+       "tensor \"b\": its data begins at 1, but tensor \"a\" ends at 2"},
       {Safetensors(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},
                        "b":{"dtype":"U8","shape":[2],"data_offsets":[3,5]}})",
                    5),
-       "tensor \"b\": data begins at 3, "
-       "expected 2"},
+       "bytes [2, 3) of the data, between tensors \"a\" and \"b\", belong to no tensor: the header lacks one"},
   };
   for (const auto& refused : cases) {
     const auto parsed = Parse(refused.bytes);

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "sharding/families/build_decoder.h"
 #include "sharding/families/families.h"
@@ -57,12 +57,6 @@ absl::StatusOr<Model> MakeModel(std::unique_ptr<const Checkpoint> checkpoint, co
   return model;
 }
 
-std::string WhyNot(const Model& model, int tp_degree) {
-  if (tp_degree < 1 || tp_degree > kMaxTpDegree) return absl::StrCat("it is not from 1 to ", kMaxTpDegree);
-  const absl::Status status = Compile(model.program, model.plan, {.index = 0, .world = tp_degree}).status();
-  return std::string(status.message());
-}
-
 }  // namespace
 
 absl::StatusOr<Model> OpenModel(const std::filesystem::path& path, const StrategyRegistry& registry,
@@ -73,11 +67,17 @@ absl::StatusOr<Model> OpenModel(const std::filesystem::path& path, const Strateg
   return model;
 }
 
+std::vector<std::string> TpDegreeProblems(const Model& model, int tp_degree) {
+  if (tp_degree < 1 || tp_degree > kMaxTpDegree) return {absl::StrCat("it is not from 1 to ", kMaxTpDegree)};
+  const absl::Status status = Compile(model.program, model.plan, {.index = 0, .world = tp_degree}).status();
+  return absl::StrSplit(status.message(), '\n', absl::SkipEmpty());
+}
+
 absl::Status CheckTpDegree(const Model& model, int tp_degree) {
-  const std::string problems = WhyNot(model, tp_degree);
+  const std::vector<std::string> problems = TpDegreeProblems(model, tp_degree);
   if (problems.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("tp_degree ", tp_degree, " does not fit the model:\n  ",
-                                                 absl::StrReplaceAll(problems, {{"\n", "\n  "}}),
+                                                 absl::StrJoin(problems, "\n  "),
                                                  "\nvalid tp_degree: ", absl::StrJoin(model.valid_tp_degrees, ", ")));
 }
 

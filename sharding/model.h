@@ -37,8 +37,10 @@ struct Model {
 absl::StatusOr<Model> OpenModel(const std::filesystem::path& path, const StrategyRegistry& registry,
                                 const Plan& user_plan = {});
 
-// InvalidArgument if `tp_degree` does not fit `model`: every problem, one a line, and last the degrees that
-// fit ("valid tp_degree: 1, 3, 9").
+// Why `tp_degree` does not fit `model`: every problem. Empty if it fits.
+std::vector<std::string> TpDegreeProblems(const Model& model, int tp_degree);
+
+// InvalidArgument if there are any: one a line, and last the degrees that fit ("valid tp_degree: 1, 3, 9").
 absl::Status CheckTpDegree(const Model& model, int tp_degree);
 
 }  // namespace trireme::sharding

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "base/check.h"
 #include "base/flags.h"
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
@@ -74,14 +75,15 @@ absl::StatusOr<Model> Open(const Options& options) {
   return sharding::OpenModel(options.model, sharding::StrategyRegistry::BuiltIn(), rules);
 }
 
-absl::StatusOr<std::vector<ProgramDescription>> DescribeRanks(const Model& model, const Options& options) {
-  RETURN_IF_ERROR(sharding::CheckTpDegree(model, options.tp_degree));
+// REQUIRES: CheckTpDegree, which answers for all ranks.
+std::vector<ProgramDescription> DescribeRanks(const Model& model, const Options& options) {
   const int bytes = options.dtype == "float32" ? 4 : 2;
   std::vector<ProgramDescription> ranks;
   for (int rank = 0; rank < options.tp_degree; ++rank) {
-    ASSIGN_OR_RETURN(const sharding::CompiledProgram program,
-                     sharding::Compile(model.program, model.plan, {.index = rank, .world = options.tp_degree}));
-    ranks.push_back(sharding::Describe(program, ElementBytes{.weights = bytes, .kv_cache = bytes}));
+    const absl::StatusOr<sharding::CompiledProgram> program =
+        sharding::Compile(model.program, model.plan, {.index = rank, .world = options.tp_degree});
+    CHECK_OK(program.status());
+    ranks.push_back(sharding::Describe(*program, ElementBytes{.weights = bytes, .kv_cache = bytes}));
   }
   return ranks;
 }
@@ -90,26 +92,35 @@ ordered_json JsonHead(const Options& options) {
   return {{"model", options.model}, {"tp_degree", options.tp_degree}, {"dtype", options.dtype}};
 }
 
+void PrintJson(const ordered_json& json, std::ostream& out) {
+  out << json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << "\n";
+}
+
+// `model` is null where no degree is to blame.
 int Refuse(const Options& options, const Model* model, const absl::Status& status, Terminal& terminal) {
   if (options.json) {
     ordered_json json = JsonHead(options);
     json["fits"] = false;
-    if (model != nullptr) json["valid_tp_degrees"] = model->valid_tp_degrees;
-    json["problems"] = std::vector<std::string>(absl::StrSplit(status.message(), '\n'));
-    terminal.out << json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << "\n";
+    if (model == nullptr) {
+      json["problems"] = std::vector<std::string>(absl::StrSplit(status.message(), '\n'));
+    } else {
+      json["valid_tp_degrees"] = model->valid_tp_degrees;
+      json["problems"] = sharding::TpDegreeProblems(*model, options.tp_degree);
+    }
+    PrintJson(json, terminal.out);
   }
   return ReportFailure(kProgram, status, terminal);
 }
 
-void PrintJson(const Options& options, const Model& model, const std::vector<ProgramDescription>& ranks,
-               std::ostream& out) {
+void PrintPlanAsJson(const Options& options, const Model& model, const std::vector<ProgramDescription>& ranks,
+                     std::ostream& out) {
   ordered_json json = JsonHead(options);
   json["fits"] = true;
   json["valid_tp_degrees"] = model.valid_tp_degrees;
   json["model_type"] = model.spec.model_type;
   json["family_has_plan"] = model.family_has_plan;
   for (const ProgramDescription& rank : ranks) json["ranks"].push_back(ordered_json(sharding::ToJson(rank)));
-  out << json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << "\n";
+  PrintJson(json, out);
 }
 
 void PrintText(const Options& options, const Model& model, const std::vector<ProgramDescription>& ranks,
@@ -132,12 +143,13 @@ int RunPlan(const Arguments& arguments, Terminal& terminal) {
   }
   const absl::StatusOr<Model> model = Open(options);
   if (!model.ok()) return Refuse(options, nullptr, model.status(), terminal);
-  const absl::StatusOr<std::vector<ProgramDescription>> ranks = DescribeRanks(*model, options);
-  if (!ranks.ok()) return Refuse(options, &*model, ranks.status(), terminal);
+  const absl::Status fits = sharding::CheckTpDegree(*model, options.tp_degree);
+  if (!fits.ok()) return Refuse(options, &*model, fits, terminal);
+  const std::vector<ProgramDescription> ranks = DescribeRanks(*model, options);
   if (options.json) {
-    PrintJson(options, *model, *ranks, terminal.out);
+    PrintPlanAsJson(options, *model, ranks, terminal.out);
   } else {
-    PrintText(options, *model, *ranks, terminal.out);
+    PrintText(options, *model, ranks, terminal.out);
   }
   return kExitOk;
 }

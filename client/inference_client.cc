@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "base/duration_message.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
@@ -35,13 +36,23 @@ absl::Status ToAbsl(const grpc::Status& status) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 
+void SetDeadline(const CallOptions& call, grpc::ClientContext& context) {
+  if (call.deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(call.deadline));
+}
+
+HealthCheckRequest HealthRequest(const std::string& service) {
+  HealthCheckRequest request;
+  request.set_service(service);
+  return request;
+}
+
 std::optional<absl::Duration> ServersRetryDelay(const grpc::Status& status) {
   google::rpc::Status details;
   if (!details.ParseFromString(status.error_details())) return std::nullopt;
   for (const google::protobuf::Any& detail : details.details()) {
     google::rpc::RetryInfo retry;
     if (!detail.UnpackTo(&retry)) continue;
-    return absl::Seconds(retry.retry_delay().seconds()) + absl::Nanoseconds(retry.retry_delay().nanos());
+    return DurationFrom(retry.retry_delay());
   }
   return std::nullopt;
 }
@@ -93,7 +104,7 @@ absl::Status InferenceClient::CallWithRetries(const CallOptions& call, const Att
   absl::Duration delay = options_.retry_delay;
   for (std::uint32_t attempts = 1;; ++attempts) {
     grpc::ClientContext context;
-    if (call.deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(call.deadline));
+    SetDeadline(call, context);
     const Cancellation::Registration registration(cancellation, &context);
     bool anything_came = false;
     const grpc::Status status = attempt(&context, &anything_came);
@@ -159,25 +170,21 @@ absl::StatusOr<v1::GetLoadsResponse> InferenceClient::GetLoads(const CallOptions
 }
 
 absl::StatusOr<HealthCheckResponse> InferenceClient::CheckHealth(const std::string& service, const CallOptions& call) {
-  HealthCheckRequest request;
-  request.set_service(service);
   HealthCheckResponse response;
   grpc::ClientContext context;
-  if (call.deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(call.deadline));
+  SetDeadline(call, context);
   const Cancellation::Registration registration(call.cancellation, &context);
-  const grpc::Status status = health_->Check(&context, request, &response);
+  const grpc::Status status = health_->Check(&context, HealthRequest(service), &response);
   if (!status.ok()) return ToAbsl(status);
   return response;
 }
 
 absl::Status InferenceClient::WatchHealth(const std::string& service, const CallOptions& call,
                                           const std::function<void(const HealthCheckResponse&)>& on_change) {
-  HealthCheckRequest request;
-  request.set_service(service);
   grpc::ClientContext context;
-  if (call.deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(call.deadline));
+  SetDeadline(call, context);
   const Cancellation::Registration registration(call.cancellation, &context);
-  const auto reader = health_->Watch(&context, request);
+  const auto reader = health_->Watch(&context, HealthRequest(service));
   HealthCheckResponse response;
   while (reader->Read(&response)) on_change(response);
   return ToAbsl(reader->Finish());

@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/duration_message.h"
 #include "base/status_macros.h"
 #include "sharding/model.h"
 #include "worker/cpu_ops.h"
-#include "worker/duration_message.h"
 #include "worker/kv_cache.h"
 #include "worker/program_runner.h"
 #include "worker/rendezvous.h"

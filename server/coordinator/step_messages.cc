@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/duration_message.h"
 
 namespace trireme::server {
 namespace {
@@ -92,7 +93,7 @@ v1::Step ToMessage(const StepCommand& command) {
 StepResult FromMessage(const v1::StepResult& message) {
   StepResult result;
   result.number = message.step();
-  result.duration = absl::Seconds(message.duration().seconds()) + absl::Nanoseconds(message.duration().nanos());
+  result.duration = DurationFrom(message.duration());
   for (const v1::SlotTokens& slot : message.slots()) result.slots.push_back(Read(slot));
   return result;
 }

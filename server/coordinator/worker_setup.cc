@@ -4,23 +4,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/duration_message.h"
 
 namespace trireme::server {
 namespace {
 
 namespace v1 = worker::v1;
 
-v1::DType ToMessage(sharding::DType dtype) {
+v1::DType DTypeMessage(sharding::DType dtype) {
   if (dtype == sharding::DType::kBF16) return v1::D_TYPE_BFLOAT16;
   CHECK(dtype == sharding::DType::kF32) << "workers compute in float32 or bfloat16";
   return v1::D_TYPE_FLOAT32;
-}
-
-google::protobuf::Duration ToMessage(absl::Duration duration) {
-  google::protobuf::Duration message;
-  message.set_seconds(absl::IDivDuration(duration, absl::Seconds(1), &duration));
-  message.set_nanos(static_cast<std::int32_t>(absl::ToInt64Nanoseconds(duration)));
-  return message;
 }
 
 }  // namespace
@@ -43,7 +37,7 @@ v1::Configure ConfigureMessage(const WorkerGroupOptions& options, int rank, std:
   message.set_world_size(static_cast<std::uint32_t>(options.tp_degree));
   message.set_generation(generation);
   message.set_model_path(options.model_path.string());
-  message.set_dtype(ToMessage(options.dtype));
+  message.set_dtype(DTypeMessage(options.dtype));
   message.mutable_plan_rules()->insert(options.plan_rules.begin(), options.plan_rules.end());
   message.set_max_model_len(options.max_model_len);
   message.set_max_num_seqs(options.max_num_seqs);

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "absl/time/time.h"
 #include "base/check.h"
+#include "base/duration_message.h"
 
 namespace trireme::server {
 namespace {
@@ -27,17 +27,11 @@ v1::FinishReason ToProto(FinishReason reason) {
   CHECK(false) << " finish reason " << static_cast<int>(reason);
 }
 
-void SetDuration(absl::Duration duration, google::protobuf::Duration& proto) {
-  const absl::Duration seconds = absl::Floor(duration, absl::Seconds(1));
-  proto.set_seconds(absl::ToInt64Seconds(seconds));
-  proto.set_nanos(static_cast<int>(absl::ToInt64Nanoseconds(duration - seconds)));
-}
-
 v1::Timings ToProto(const RequestTimings& timings) {
   v1::Timings proto;
-  if (timings.first_scheduled) SetDuration(*timings.first_scheduled, *proto.mutable_first_scheduled());
-  if (timings.first_token) SetDuration(*timings.first_token, *proto.mutable_first_token());
-  SetDuration(timings.finished, *proto.mutable_finished());
+  if (timings.first_scheduled) *proto.mutable_first_scheduled() = ToMessage(*timings.first_scheduled);
+  if (timings.first_token) *proto.mutable_first_token() = ToMessage(*timings.first_token);
+  *proto.mutable_finished() = ToMessage(timings.finished);
   return proto;
 }
 

@@ -1,6 +1,7 @@
 #include "server/service/info.h"
 
 #include "base/check.h"
+#include "base/duration_message.h"
 #include "base/version.h"
 
 namespace trireme::server {
@@ -87,7 +88,7 @@ v1::GetServerInfoResponse ServerInfo(const GroupStatus& group, const Loads& load
   info.set_group_generation(group.generation);
   info.set_group_restarts(group.num_restarts);
   if (!group.last_cause.ok()) info.set_last_restart_reason(std::string(group.last_cause.message()));
-  info.mutable_uptime()->set_seconds(absl::ToInt64Seconds(uptime));
+  *info.mutable_uptime() = ToMessage(absl::Trunc(uptime, absl::Seconds(1)));
   return info;
 }
 

@@ -3,7 +3,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
+#include "base/duration_message.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "server/engine/request.h"
@@ -73,9 +73,7 @@ absl::Status WithReason(absl::Status status, std::string_view reason) {
 
 absl::Status WithRetry(absl::Status status, absl::Duration delay) {
   google::rpc::RetryInfo info;
-  const absl::Duration seconds = absl::Floor(delay, absl::Seconds(1));
-  info.mutable_retry_delay()->set_seconds(absl::ToInt64Seconds(seconds));
-  info.mutable_retry_delay()->set_nanos(static_cast<int>(absl::ToInt64Nanoseconds(delay - seconds)));
+  *info.mutable_retry_delay() = ToMessage(delay);
   AddDetail(status, info);
   return status;
 }

@@ -1,7 +1,7 @@
 #include "worker/control/host_communicator.h"
 
 #include "absl/time/time.h"
-#include "worker/duration_message.h"
+#include "base/duration_message.h"
 #include "worker/shared_memory_communicator.h"
 #include "worker/single_rank_communicator.h"
 

@@ -11,13 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
+#include "base/duration_message.h"
 #include "base/logging.h"
 #include "base/status_macros.h"
 #include "worker/control/control_connection.h"
 #include "worker/control/failure_message.h"
 #include "worker/control/periodic.h"
 #include "worker/control/step_loop.h"
-#include "worker/duration_message.h"
 
 namespace trireme::worker {
 namespace {

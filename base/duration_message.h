@@ -1,4 +1,4 @@
-// google.protobuf.Duration as absl's, and back.
+// google.protobuf.Duration as absl's, and back. For those who link protobuf: base itself does not.
 #pragma once
 #include <google/protobuf/duration.pb.h>
 
@@ -6,7 +6,7 @@
 
 #include "absl/time/time.h"
 
-namespace trireme::worker {
+namespace trireme {
 
 inline absl::Duration DurationFrom(const google::protobuf::Duration& message) {
   return absl::Seconds(message.seconds()) + absl::Nanoseconds(message.nanos());
@@ -20,4 +20,4 @@ inline google::protobuf::Duration ToMessage(absl::Duration duration) {
   return message;
 }
 
-}  // namespace trireme::worker
+}  // namespace trireme

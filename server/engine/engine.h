@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "server/engine/request.h"
 #include "server/engine/scheduler.h"
+#include "server/engine/statistics.h"
 #include "server/engine/step_link.h"
 
 namespace trireme::server {
@@ -44,36 +45,6 @@ struct Loads {
   std::uint64_t resumptions = 0;      // the same; sequences that were running when their group was lost
   bool group_up = false;
   bool draining = false;
-};
-
-// Of a request that has ended.
-struct RequestSummary {
-  // "eos", "stop", "length", "time_limit", "aborted": of the sequence that ended last; or a status code's name in lower
-  // case ("cancelled", "deadline_exceeded").
-  std::string outcome;
-  std::uint32_t prompt_tokens = 0;
-  std::uint32_t cached_tokens = 0;     // of the prompt
-  std::uint32_t generated_tokens = 0;  // of all sequences
-  std::uint32_t max_tokens = 0;        // of each
-  std::uint32_t n = 1;
-  // Queued until first_scheduled, prefill until first_token, decode until finished.
-  RequestTimings timings;
-};
-
-// What the engine reports to whoever keeps metrics. Called on the engine's thread; must not block.
-class EngineStatistics {
- public:
-  virtual ~EngineStatistics() = default;
-  // Of a request, whichever sequence it belongs to.
-  virtual void OnFirstToken(absl::Duration since_submit) = 0;
-  // Between two tokens of one sequence.
-  virtual void OnInterToken(absl::Duration gap) = 0;
-  // Rows and sequences of one step, and its time on rank 0.
-  virtual void OnStep(absl::Duration worker_time, std::uint32_t num_tokens, std::uint32_t num_sequences) = 0;
-  // A prompt counts once, together with its request's first token.
-  virtual void OnTokens(std::uint32_t prompt_tokens, std::uint32_t generated_tokens) = 0;
-  // Once for each request, before the observer's last call.
-  virtual void OnRequestEnd(const RequestSummary& summary) = 0;
 };
 
 class Engine final : public StepListener {

@@ -9,8 +9,7 @@
 #include <prometheus/registry.h>
 
 #include "absl/time/time.h"
-#include "server/engine/engine.h"
-#include "server/service/service_statistics.h"
+#include "server/engine/statistics.h"
 
 namespace trireme::server {
 

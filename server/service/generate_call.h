@@ -9,11 +9,11 @@
 
 #include "base/mutex.h"
 #include "server/engine/engine.h"
+#include "server/engine/statistics.h"
 #include "server/service/generation_output.h"
 #include "server/service/limits.h"
 #include "server/service/open_calls.h"
 #include "server/service/served_model.h"
-#include "server/service/service_statistics.h"
 #include "server/service/validate_generate.h"
 #include "server/service/work_queue.h"
 

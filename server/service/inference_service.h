@@ -12,10 +12,10 @@
 #include "absl/time/time.h"
 #include "server/coordinator/worker_group.h"
 #include "server/engine/engine.h"
+#include "server/engine/statistics.h"
 #include "server/service/generate_call.h"
 #include "server/service/limits.h"
 #include "server/service/served_model.h"
-#include "server/service/service_statistics.h"
 #include "server/service/work_queue.h"
 #include "trireme/v1/inference.grpc.pb.h"
 

@@ -1,0 +1,54 @@
+// What the engine, and the service before it, report to whoever keeps metrics.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/time/time.h"
+#include "server/engine/request.h"
+
+namespace trireme::server {
+
+// Of a request that has ended.
+struct RequestSummary {
+  // "eos", "stop", "length", "time_limit", "aborted": of the sequence that ended last; or a status code's name in lower
+  // case ("cancelled", "deadline_exceeded").
+  std::string outcome;
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t cached_tokens = 0;     // of the prompt
+  std::uint32_t generated_tokens = 0;  // of all sequences
+  std::uint32_t max_tokens = 0;        // of each
+  std::uint32_t n = 1;
+  // Queued until first_scheduled, prefill until first_token, decode until finished.
+  RequestTimings timings;
+};
+
+// Called on the engine's thread; must not block.
+class EngineStatistics {
+ public:
+  virtual ~EngineStatistics() = default;
+  // Of a request, whichever sequence it belongs to.
+  virtual void OnFirstToken(absl::Duration since_submit) = 0;
+  // Between two tokens of one sequence.
+  virtual void OnInterToken(absl::Duration gap) = 0;
+  // Rows and sequences of one step, and its time on rank 0.
+  virtual void OnStep(absl::Duration worker_time, std::uint32_t num_tokens, std::uint32_t num_sequences) = 0;
+  // A prompt counts once, together with its request's first token.
+  virtual void OnTokens(std::uint32_t prompt_tokens, std::uint32_t generated_tokens) = 0;
+  // Once for each request, before the observer's last call.
+  virtual void OnRequestEnd(const RequestSummary& summary) = 0;
+};
+
+// Called on any thread; must not block.
+class ServiceStatistics {
+ public:
+  virtual ~ServiceStatistics() = default;
+
+  // The engine took a Generate call; its EngineStatistics will tell the end.
+  virtual void OnAccepted() = 0;
+
+  // A Generate call ended before the engine took it. `code` is a status code's name in lower case.
+  virtual void OnRefused(std::string_view code) = 0;
+};
+
+}  // namespace trireme::server

@@ -110,10 +110,4 @@ std::string Tokenizer::Decode(std::span<const std::uint32_t> ids, bool skip_spec
 
 std::string Tokenizer::TokenBytes(std::uint32_t id) const { return tokens_->Bytes(id, /*is_first=*/false); }
 
-std::optional<std::uint32_t> Tokenizer::TokenId(std::string_view spelling) const {
-  std::uint32_t id = 0;
-  if (!trireme_text_tokenizer_find(impl_->rust.get(), View(spelling), &id)) return std::nullopt;
-  return id;
-}
-
 }  // namespace trireme::server

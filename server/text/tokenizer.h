@@ -59,12 +59,6 @@ class Tokenizer {
   // The bytes that a token stands for, not always UTF-8 by themselves. Empty for an id without a token.
   std::string TokenBytes(std::uint32_t id) const;
 
-  // Ids at or above have no token. (The model may have more rows: they must never be sampled.)
-  std::uint32_t id_bound() const { return tokens_->id_bound(); }
-  // The id of a token spelled as in the vocabulary ("<|im_end|>", "Ġthe").
-  std::optional<std::uint32_t> TokenId(std::string_view spelling) const;
-  bool IsSpecial(std::uint32_t id) const { return tokens_->kind(id) == TokenKind::kSpecial; }
-
   const std::shared_ptr<const TokenTable>& tokens() const { return tokens_; }
 
  private:

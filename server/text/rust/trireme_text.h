@@ -61,9 +61,6 @@ int trireme_text_tokenizer_encode(const trireme_text_tokenizer* tokenizer, trire
                                   bool add_special_tokens, trireme_text_words* ids, trireme_text_words* spans,
                                   trireme_text_bytes* error);
 
-// The id of a token spelled as in the vocabulary; false if there is none.
-bool trireme_text_tokenizer_find(const trireme_text_tokenizer* tokenizer, trireme_text_view token, uint32_t* id);
-
 enum { TRIREME_TEXT_ABSENT = 0, TRIREME_TEXT_TOKEN = 1, TRIREME_TEXT_SPECIAL = 2 };
 
 // All tokens in order of id, as they are spelled in the vocabulary: that of `id` is the bytes [ends[id - 1],

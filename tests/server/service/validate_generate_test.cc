@@ -8,6 +8,7 @@
 #include <string>
 
 #include "server/service/status_details.h"
+#include "server/text/load_text.h"
 #include "tests/server/service/details.h"
 #include "tests/server/service/test_model.h"
 
@@ -53,6 +54,17 @@ void ExpectViolation(const std::string& text_format, const std::string& field, c
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << text_format;
   EXPECT_THAT(ViolatedFields(status), ElementsAre(field)) << text_format;
   EXPECT_THAT(status.error_message(), HasSubstr(what)) << text_format;
+}
+
+TEST(ValidateGenerate, AddsNoBosToAChatWhoseTemplateWroteIt) {
+  ServedModel model = IdsOnlyTestModel();
+  const absl::StatusOr<TextModel> text = LoadTextFromFolder(TRIREME_FIXTURES "/hf/tokenizer_fallback");
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto chat_template = ChatTemplate::Compile("{{ bos_token }}{{ messages[0].content }}");
+  model.text = TextModel(text->tokenizer(), *chat_template, {{"bos_token", "<s>"}});
+  const std::vector<std::uint32_t> with_bos = Valid("text: 'hi'", model).request.prompt;
+  EXPECT_EQ(with_bos.front(), 1u);
+  EXPECT_EQ(Valid("chat { messages { role: 'user' content: 'hi' } }", model).request.prompt, with_bos);
 }
 
 TEST(ValidateGenerate, TakesTokenIdsAsTheyAre) {

@@ -63,7 +63,7 @@ TEST_F(DemoModelTextTest, EncodesAsTheGoldenCases) {
   ASSERT_EQ(golden_["tokenizer_cases"].size(), 10U);
   for (const auto& golden : golden_["tokenizer_cases"]) {
     const std::string text = golden["text"];
-    const auto ids = model_.EncodeText(text, true);
+    const auto ids = model_.tokenizer()->EncodeIds(text, true);
     ASSERT_TRUE(ids.ok()) << ids.status();
     EXPECT_EQ(*ids, golden["ids"].get<Ids>()) << text;
     EXPECT_EQ(model_.tokenizer()->Decode(*ids, false), text);
@@ -74,20 +74,19 @@ TEST_F(DemoModelTextTest, PromptsAndAnswersAreThoseOfTheGoldenCases) {
   ASSERT_EQ(golden_["cases"].size(), 5U);
   for (const auto& golden : golden_["cases"]) {
     const bool is_chat = golden["kind"] == "chat";
-    const auto prompt = is_chat ? model_.EncodeChat({.messages = golden["input"]})
-                                : absl::StatusOr<RenderedChat>(RenderedChat{.text = golden["input"], .ids = {}});
+    const absl::StatusOr<std::string> prompt =
+        is_chat ? Render(model_, {.messages = golden["input"]}) : golden["input"].get<std::string>();
     ASSERT_TRUE(prompt.ok()) << prompt.status();
-    EXPECT_EQ(prompt->text, golden["prompt_text"].get<std::string>());
-    EXPECT_EQ(*model_.EncodeText(prompt->text, false), golden["prompt_ids"].get<Ids>());
+    EXPECT_EQ(*prompt, golden["prompt_text"].get<std::string>());
+    EXPECT_EQ(*model_.tokenizer()->EncodeIds(*prompt, false), golden["prompt_ids"].get<Ids>());
     const Ids greedy = golden["greedy_ids"];
     EXPECT_EQ(model_.tokenizer()->Decode(greedy, false), golden["greedy_text"].get<std::string>());
   }
 }
 
 TEST_F(DemoModelTextTest, KnowsItsVocabulary) {
-  EXPECT_EQ(model_.tokenizer()->id_bound(), 49152U);
-  EXPECT_EQ(model_.tokenizer()->TokenId("<|im_end|>"), 2U);
-  EXPECT_TRUE(model_.tokenizer()->IsSpecial(2));
+  EXPECT_EQ(model_.tokenizer()->tokens()->id_bound(), 49152U);
+  EXPECT_EQ(model_.tokenizer()->tokens()->kind(2), TokenKind::kSpecial);
   EXPECT_EQ(model_.special_tokens().at("eos_token"), "<|im_end|>");
 }
 

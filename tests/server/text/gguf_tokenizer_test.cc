@@ -90,7 +90,7 @@ TEST(GgufPreTokenizerTest, RefusesUnknownNamesAndDefault) {
 TEST(GgufTokenizerTest, ByteLevelVocabularyEncodesAsItsTokenizerJson) {
   const auto gguf = FromGguf(ByteLevelGguf("qwen2"));
   const auto json = FixtureTokenizer("text_llama");
-  ASSERT_EQ(gguf->id_bound(), json->id_bound());
+  ASSERT_EQ(gguf->tokens()->id_bound(), json->tokens()->id_bound());
   int num_compared = 0;
   const auto strings = ReadJsonFixture("hf/text_llama/tokenizer_golden.json")["strings"];
   for (const auto& entry : strings) {
@@ -106,7 +106,7 @@ TEST(GgufTokenizerTest, ByteLevelVocabularyEncodesAsItsTokenizerJson) {
 
 TEST(GgufTokenizerTest, ScoresGiveTheMergesOfTheTokenizerTheyWereMadeFrom) {
   const auto gguf = FromGguf(SentencePieceGguf());
-  ASSERT_EQ(gguf->id_bound(), 514U);
+  ASSERT_EQ(gguf->tokens()->id_bound(), 514U);
   const auto strings = ReadJsonFixture("hf/tokenizer_fallback/tokenizer_golden.json")["strings"];
   ASSERT_EQ(strings.size(), 49U);
   for (const auto& entry : strings) {
@@ -153,8 +153,8 @@ TEST(GgufTokenizerTest, AddsBosAndEosAsTheFileSays) {
 TEST(GgufTokenizerTest, FindsControlAndUserDefinedTokensInText) {
   const auto tokenizer = FromGguf(ByteLevelGguf("qwen2"));
   EXPECT_EQ(*tokenizer->EncodeIds("<|im_end|><think>", false), (Ids{507, 510}));
-  EXPECT_TRUE(tokenizer->IsSpecial(507));
-  EXPECT_FALSE(tokenizer->IsSpecial(510));
+  EXPECT_EQ(tokenizer->tokens()->kind(507), TokenKind::kSpecial);
+  EXPECT_EQ(tokenizer->tokens()->kind(510), TokenKind::kText);
 }
 
 TEST(GgufTokenizerTest, UnusedTokensHaveNoText) {
@@ -164,7 +164,7 @@ TEST(GgufTokenizerTest, UnusedTokensHaveNoText) {
   const auto tokenizer = FromGguf(vocabulary);
   EXPECT_EQ(tokenizer->TokenBytes(1), "");
   EXPECT_EQ(tokenizer->Decode(Ids{0, 1, 2}, false), "!#");
-  EXPECT_EQ(tokenizer->id_bound(), vocabulary.tokens.size());
+  EXPECT_EQ(tokenizer->tokens()->id_bound(), vocabulary.tokens.size());
 }
 
 struct Refused {

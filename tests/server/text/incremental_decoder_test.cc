@@ -29,7 +29,7 @@ std::shared_ptr<const TokenTable> Table(const std::vector<std::string>& tokens, 
 TEST(IncrementalDecoderTest, GivesNothingForIdsWithoutText) {
   const auto tokenizer = FixtureTokenizer("text_llama");
   IncrementalDecoder decoder(*tokenizer, false);
-  EXPECT_EQ(decoder.Push(tokenizer->id_bound()), "");
+  EXPECT_EQ(decoder.Push(tokenizer->tokens()->id_bound()), "");
   EXPECT_EQ(decoder.Push(4294967295U), "");
   EXPECT_EQ(decoder.Finish(), "");
 }
@@ -112,7 +112,7 @@ TEST(IncrementalDecoderTest, AnySequenceOfIdsGivesValidUtf8AndTheSameTextInPiece
     int num_broken = 0;
     for (int round = 0; round < 2000; ++round) {
       Ids ids(random() % 60);
-      for (std::uint32_t& id : ids) id = static_cast<std::uint32_t>(random()) % (tokenizer->id_bound() + 8);
+      for (std::uint32_t& id : ids) id = static_cast<std::uint32_t>(random()) % (tokenizer->tokens()->id_bound() + 8);
       const bool skip = random() % 2 == 0;
       const std::vector<std::string> deltas = Deltas(*tokenizer, ids, skip);
       for (const std::string& delta : deltas) ASSERT_TRUE(IsUtf8(delta));

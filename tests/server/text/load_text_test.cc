@@ -60,19 +60,19 @@ TEST_F(LoadTextTest, ReadsSpecialTokensAsTextsAndAsObjects) {
 
 TEST_F(LoadTextTest, TokenizerJsonSaysWhatIsAddedUnlessTheConfigDoes) {
   WriteFallbackTokenizer();
-  const auto first_id = [&] { return Load()->EncodeText("a", true)->front(); };
+  const auto first_id = [&] { return Load()->tokenizer()->EncodeIds("a", true)->front(); };
   EXPECT_EQ(first_id(), 1U);
   Write("tokenizer_config.json", R"({"bos_token":"<s>","add_bos_token":false})");
   EXPECT_NE(first_id(), 1U);
   Write("tokenizer_config.json", R"({"bos_token":"<s>","eos_token":"</s>","add_bos_token":true,"add_eos_token":true})");
-  const Ids ids = *Load()->EncodeText("a", true);
+  const Ids ids = *Load()->tokenizer()->EncodeIds("a", true);
   EXPECT_EQ(ids.front(), 1U);
   EXPECT_EQ(ids.back(), 2U);
 }
 
 TEST_F(LoadTextTest, FindsTheTemplateInItsPlacesInOrder) {
   WriteFallbackTokenizer();
-  const auto text = [&] { return Load()->EncodeChat({})->text; };
+  const auto text = [&] { return *Render(*Load(), {}); };
   Write("tokenizer_config.json", R"({"chat_template":"inline"})");
   EXPECT_EQ(text(), "inline");
   Write("tokenizer_config.json",
@@ -108,10 +108,39 @@ TEST_F(LoadTextTest, AFolderInPlaceOfAFileIsRefused) {
   ExpectRefused(absl::StatusCode::kInvalidArgument, "tokenizer.json");
 }
 
+Chat ChatFrom(const OrderedJson& golden) {
+  Chat chat = {.messages = golden["messages"]};
+  for (const auto& [name, value] : golden["options"].items()) {
+    if (name == "add_generation_prompt") {
+      chat.add_generation_prompt = value;
+    } else {
+      chat.variables[name] = value;
+    }
+  }
+  return chat;
+}
+
+TEST(LoadTextFromFolderTest, ChatsAreRenderedAndEncodedAsTransformersDoes) {
+  const auto model = LoadTextFromFolder(std::string(TRIREME_FIXTURES) + "/hf/text_llama");
+  ASSERT_TRUE(model.ok()) << model.status();
+  const OrderedJson chats = ReadJsonFixture("hf/text_llama/tokenizer_golden.json")["chats"];
+  ASSERT_EQ(chats.size(), 9U);
+  for (const auto& golden : chats) {
+    const auto text = Render(*model, ChatFrom(golden));
+    if (golden.contains("error")) {
+      EXPECT_EQ(text.status().code(), absl::StatusCode::kInvalidArgument) << golden;
+      continue;
+    }
+    ASSERT_TRUE(text.ok()) << text.status();
+    EXPECT_EQ(*text, golden["text"].get<std::string>());
+    EXPECT_EQ(*model->tokenizer()->EncodeIds(*text, false), golden["ids"].get<Ids>());
+  }
+}
+
 TEST(LoadTextFromGgufTest, HandsTheSpecialTokensToTheTemplate) {
   const auto model = LoadTextFromGguf(SentencePieceGguf(), "{{ bos_token }}x{{ eos_token }}{{ unk_token }}");
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ(model->EncodeChat({})->text, "<s>x</s><unk>");
+  EXPECT_EQ(*Render(*model, {}), "<s>x</s><unk>");
   EXPECT_EQ(LoadTextFromGguf(SentencePieceGguf(), std::nullopt)->chat_template(), nullptr);
   EXPECT_FALSE(LoadTextFromGguf(SentencePieceGguf(), "{{").ok());
 }

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "base/status_macros.h"
 #include "server/text/incremental_decoder.h"
 
 namespace trireme::server {
@@ -65,6 +66,11 @@ std::string Concatenate(const std::vector<std::string>& pieces) {
   std::string text;
   for (const std::string& piece : pieces) text += piece;
   return text;
+}
+
+absl::StatusOr<std::string> Render(const TextModel& model, const Chat& chat) {
+  ASSIGN_OR_RETURN(const OrderedJson context, ChatContext(chat, model.special_tokens()));
+  return model.chat_template()->Render(context);
 }
 
 bool HoldsReplacement(const std::string& text) { return text.find("\uFFFD") != std::string::npos; }

@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "nlohmann/json.hpp"
 #include "server/text/gguf_tokenizer.h"
+#include "server/text/text_model.h"
 #include "server/text/tokenizer.h"
 
 namespace trireme::server {
@@ -23,6 +25,9 @@ std::shared_ptr<const Tokenizer> FixtureTokenizer(const std::string& name);
 // What a stream gives, piece by piece; the last piece is that of Finish.
 std::vector<std::string> Deltas(const Tokenizer& tokenizer, const Ids& ids, bool skip_special);
 std::string Concatenate(const std::vector<std::string>& pieces);
+
+// `chat` as the model's template renders it, as Transformers gives it the variables.
+absl::StatusOr<std::string> Render(const TextModel& model, const Chat& chat);
 
 bool HoldsReplacement(const std::string& text);  // U+FFFD
 

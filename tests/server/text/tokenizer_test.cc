@@ -85,14 +85,11 @@ TEST_P(GoldenTest, ManyThreadsMayUseOneTokenizer) {
 
 TEST(TokenizerTest, KnowsItsVocabulary) {
   const auto tokenizer = FixtureTokenizer("text_llama");
-  EXPECT_EQ(tokenizer->id_bound(), 512U);
-  EXPECT_EQ(tokenizer->TokenId("<|im_end|>"), 507U);
-  EXPECT_EQ(tokenizer->TokenId("ĠĠ"), 256U);
-  EXPECT_EQ(tokenizer->TokenId("no such token"), std::nullopt);
-  EXPECT_TRUE(tokenizer->IsSpecial(507));
-  EXPECT_FALSE(tokenizer->IsSpecial(510)) << "<think> is added, but not special";
-  EXPECT_FALSE(tokenizer->IsSpecial(0));
-  EXPECT_FALSE(tokenizer->IsSpecial(1000000));
+  EXPECT_EQ(tokenizer->tokens()->id_bound(), 512U);
+  EXPECT_EQ(tokenizer->tokens()->kind(507), TokenKind::kSpecial);
+  EXPECT_EQ(tokenizer->tokens()->kind(510), TokenKind::kText) << "<think> is added, but not special";
+  EXPECT_EQ(tokenizer->tokens()->kind(0), TokenKind::kText);
+  EXPECT_EQ(tokenizer->tokens()->kind(1000000), TokenKind::kAbsent);
 }
 
 TEST(TokenizerTest, GivesTheBytesOfATokenByItself) {

@@ -131,18 +131,6 @@ pub unsafe extern "C" fn trireme_text_tokenizer_encode(
     })
 }
 
-#[no_mangle]
-pub unsafe extern "C" fn trireme_text_tokenizer_find(tokenizer: *const Tokenizer, token: View, id: *mut u32) -> bool {
-    let found = catch(|| Ok((*tokenizer).token_to_id(token.text()?)));
-    match found {
-        Ok(Some(found)) => {
-            *id = found;
-            true
-        }
-        _ => false,
-    }
-}
-
 #[derive(Default)]
 struct Vocabulary {
     spellings: Vec<u8>,

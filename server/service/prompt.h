@@ -23,6 +23,21 @@ Chat ReadChat(const ServiceLimits& limits, const v1::ChatInput& input, Violation
 // template refuses the conversation, or makes too long a text of it. With ErrorInfo.
 absl::StatusOr<std::string> RenderChat(const ServedModel& model, const ServiceLimits& limits, const Chat& chat);
 
+// Whether the tokenizer adds its special tokens to the input of a GenerateRequest or TokenizeRequest: to a text unless
+// the request says otherwise; a chat template has written them itself.
+template <typename Request>
+bool AddsSpecialTokens(const Request& request) {
+  return request.has_text() && (!request.has_add_special_tokens() || request.add_special_tokens());
+}
+
+// Notes in `violations` if the request says so of another input than a text.
+template <typename Request>
+void CheckAddSpecialTokens(const Request& request, Violations& violations) {
+  if (request.has_add_special_tokens() && !request.has_text()) {
+    violations.Add("add_special_tokens", "is for text only");
+  }
+}
+
 // FAILED_PRECONDITION if the checkpoint has no tokenizer, with ErrorInfo.
 absl::Status RequireTokenizer(const ServedModel& model);
 

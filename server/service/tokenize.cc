@@ -18,9 +18,7 @@ absl::StatusOr<std::string> ReadText(const ServedModel& model, const ServiceLimi
   if (request.input_case() == v1::TokenizeRequest::INPUT_NOT_SET) {
     violations.Add("input", "is missing: give one of text, chat");
   }
-  if (request.has_add_special_tokens() && request.has_chat()) {
-    violations.Add("add_special_tokens", "is for text only");
-  }
+  CheckAddSpecialTokens(request, violations);
   if (request.has_text()) CheckText(limits, request.text(), violations);
   if (request.has_chat()) chat = ReadChat(limits, request.chat(), violations);
   RETURN_IF_ERROR(violations.ToStatus(absl::StatusCode::kInvalidArgument, "INVALID_REQUEST"));
@@ -34,8 +32,7 @@ absl::StatusOr<v1::TokenizeResponse> TokenizeText(const ServedModel& model, cons
   RETURN_IF_ERROR(CheckModelName(model, request.model()));
   ASSIGN_OR_RETURN(std::string text, ReadText(model, limits, request));
   RETURN_IF_ERROR(RequireTokenizer(model));
-  const bool add_special = request.has_text() && (!request.has_add_special_tokens() || request.add_special_tokens());
-  ASSIGN_OR_RETURN(const Encoding encoding, model.text.tokenizer()->Encode(text, add_special));
+  ASSIGN_OR_RETURN(const Encoding encoding, model.text.tokenizer()->Encode(text, AddsSpecialTokens(request)));
   v1::TokenizeResponse response;
   response.mutable_token_ids()->Assign(encoding.ids.begin(), encoding.ids.end());
   for (const ByteSpan& span : encoding.spans) {

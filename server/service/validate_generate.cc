@@ -25,9 +25,7 @@ void CheckInputKind(const v1::GenerateRequest& request, Violations& violations) 
   if (request.input_case() == v1::GenerateRequest::INPUT_NOT_SET) {
     violations.Add("input", "is missing: give one of text, token_ids, chat");
   }
-  if (request.has_add_special_tokens() && !request.has_text()) {
-    violations.Add("add_special_tokens", "is for text only");
-  }
+  CheckAddSpecialTokens(request, violations);
 }
 
 std::string ReadRequestId(const ServiceLimits& limits, const std::string& id, Violations& violations) {
@@ -114,8 +112,7 @@ std::vector<std::uint32_t> ReadTokenIds(const ServedModel& model, const v1::Toke
 absl::StatusOr<std::vector<std::uint32_t>> Encode(const ServedModel& model, const v1::GenerateRequest& request,
                                                   std::string_view text) {
   RETURN_IF_ERROR(RequireTokenizer(model));
-  const bool add_special = request.has_text() && (!request.has_add_special_tokens() || request.add_special_tokens());
-  ASSIGN_OR_RETURN(std::vector<std::uint32_t> ids, model.text.tokenizer()->EncodeIds(text, add_special));
+  ASSIGN_OR_RETURN(std::vector<std::uint32_t> ids, model.text.tokenizer()->EncodeIds(text, AddsSpecialTokens(request)));
   Violations violations;
   const std::string field = InputField(request);
   CheckPromptLength(model, field, ids.size(), violations);

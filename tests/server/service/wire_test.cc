@@ -113,6 +113,35 @@ TEST(ParseRequest, NamesAKnownFieldOfAnotherWireType) {
   EXPECT_THAT(status.error_message(), HasSubstr("not encoded as a bool"));
 }
 
+// As many bytes as it takes, seven bits in each.
+std::string Varint(std::uint64_t value) {
+  std::string bytes;
+  for (; value >= 128; value >>= 7) bytes.push_back(static_cast<char>(value | 128));
+  bytes.push_back(static_cast<char>(value));
+  return bytes;
+}
+
+constexpr std::uint64_t kWide = (std::uint64_t{1} << 40) + 5;
+
+TEST(ParseRequest, RefusesTokenIdsBeyond32BitsInsteadOfCuttingThemOff) {
+  const grpc::Status packed = Parse(Field(4, Field(1, Varint(7) + Varint(UINT32_MAX) + Varint(kWide))));
+  EXPECT_EQ(packed.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(ViolatedFields(packed), ElementsAre("token_ids.ids[2]"));
+  EXPECT_THAT(packed.error_message(), HasSubstr("is 1099511627781, which is no uint32"));
+  const std::string one_by_one = {1 << 3};
+  EXPECT_THAT(ViolatedFields(Parse(Field(4, Field(1, Varint(7)) + one_by_one + Varint(kWide)))),
+              ElementsAre("token_ids.ids[1]"));
+  EXPECT_TRUE(Parse(Field(4, Field(1, Varint(0) + Varint(UINT32_MAX)))).ok());
+}
+
+TEST(ParseRequest, RefusesOtherNumbersBeyond32Bits) {
+  const std::string max_tokens = {1 << 3};
+  EXPECT_THAT(ViolatedFields(Parse(Field(8, max_tokens + Varint(kWide)))), ElementsAre("stopping.max_tokens"));
+  const std::string priority = {10 << 3};
+  EXPECT_TRUE(Parse(priority + Varint(static_cast<std::uint64_t>(-100))).ok());
+  EXPECT_THAT(ViolatedFields(Parse(priority + Varint(static_cast<std::uint64_t>(-kWide)))), ElementsAre("priority"));
+}
+
 TEST(ParseRequest, HasNothingAgainstKnownFields) { EXPECT_THAT(ViolatedFields(Parse(Field(3, "x"))), IsEmpty()); }
 
 }  // namespace

@@ -2,7 +2,9 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,10 +61,26 @@ inline Request MakeRequest(std::string id, std::vector<std::uint32_t> prompt, st
   return request;
 }
 
+inline std::vector<std::uint32_t> Prompt(std::uint32_t length) {
+  std::vector<std::uint32_t> prompt(length);
+  std::iota(prompt.begin(), prompt.end(), 100);
+  return prompt;
+}
+
+inline std::vector<std::uint32_t> FirstOf(const std::vector<std::uint32_t>& tokens, std::size_t count) {
+  return {tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count)};
+}
+
 // What sequence `index` of a request of the fake model says, were it alone.
 inline std::vector<std::uint32_t> Solo(const Request& request, std::uint32_t index = 0) {
   return FakeContinuation(request.prompt, request.sampling.seed, FakeGroupOptions{}.vocab_size,
                           request.stopping.max_tokens, index);
 }
+
+// The parameter is the number of steps in flight.
+class EngineTest : public testing::TestWithParam<std::uint32_t> {
+ protected:
+  EngineOptions options() const { return SmallEngine(GetParam()); }
+};
 
 }  // namespace trireme::server

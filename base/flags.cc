@@ -27,9 +27,7 @@ bool ParseWhole(std::string_view text, T* value) {
 
 template <typename T>
 absl::Status ParseInteger(std::string_view text, T* value) {
-  if (ParseWhole(text, value)) return absl::OkStatus();
-  using Limits = std::numeric_limits<T>;
-  return Expected(absl::StrCat("a whole number from ", Limits::min(), " to ", Limits::max()), text);
+  return ParseInRange(text, std::numeric_limits<T>::min(), std::numeric_limits<T>::max(), value);
 }
 
 template <typename T>
@@ -60,6 +58,20 @@ absl::Status ParseSwitch(std::string_view text, bool* value) {
 }
 
 }  // namespace
+
+template <typename T>
+absl::Status ParseInRange(std::string_view text, T min, T max, T* value) {
+  T parsed = 0;
+  if (!ParseWhole(text, &parsed) || parsed < min || parsed > max) {
+    return Expected(absl::StrCat("a whole number from ", min, " to ", max), text);
+  }
+  *value = parsed;
+  return absl::OkStatus();
+}
+
+template absl::Status ParseInRange(std::string_view, std::int32_t, std::int32_t, std::int32_t*);
+template absl::Status ParseInRange(std::string_view, std::uint32_t, std::uint32_t, std::uint32_t*);
+template absl::Status ParseInRange(std::string_view, std::uint64_t, std::uint64_t, std::uint64_t*);
 
 absl::Status ParseFlagValue(std::string_view text, std::string* value) {
   *value = text;

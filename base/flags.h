@@ -49,6 +49,10 @@ absl::Status ParseFlagValue(std::string_view text, std::optional<T>* value) {
   return ParseFlagValue(text, &value->emplace());
 }
 
+// A whole number from `min` to `max`. T: std::int32_t, std::uint32_t, std::uint64_t.
+template <typename T>
+absl::Status ParseInRange(std::string_view text, T min, T max, T* value);
+
 // How a default is shown in --help; empty where there is none to show.
 std::string FormatFlagValue(const std::string& value);
 std::string FormatFlagValue(std::int32_t value);
@@ -84,6 +88,13 @@ class FlagParser {
   void AddRequired(std::string_view name, std::string_view value_name, std::string_view help, T* target) {
     Add(name, value_name, help, target);
     MarkRequired();
+  }
+
+  // A whole number from `min` to `max`.
+  template <typename T>
+  void AddInRange(std::string_view name, std::string_view value_name, std::string_view help, T min, T max, T* target) {
+    AddParsed(name, value_name, help, [=](std::string_view text) { return ParseInRange(text, min, max, target); });
+    SetShownDefault(FormatFlagValue(*target));
   }
 
   // A value with a parser of its own (an enumeration, say). `parse` returns what was expected on bad text;

@@ -18,6 +18,7 @@ struct Options {
   std::uint32_t tp_degree = 1;
   std::uint64_t seed = 7;
   std::int32_t priority = 0;
+  std::uint32_t seats = 32;
   std::optional<float> temperature;
   double share = 0.5;
   ByteSize memory{std::uint64_t{1} << 30};
@@ -33,6 +34,7 @@ FlagParser Declare(Options* options) {
   flags.Add("tp-degree", "N", "ranks", &options->tp_degree);
   flags.Add("seed", "N", "seed", &options->seed);
   flags.Add("priority", "N", "priority", &options->priority);
+  flags.AddInRange<std::uint32_t>("seats", "N", "requests at a time", 1, 128, &options->seats);
   flags.Add("temperature", "T", "0 is greedy", &options->temperature);
   flags.Add("share", "X", "share", &options->share);
   flags.Add("memory", "BYTES", "for keys and values", &options->memory);
@@ -111,6 +113,10 @@ TEST(Flags, NameFlagAndValueWhenMalformed) {
   EXPECT_EQ(ErrorOf({"--tp-degree", "3x"}), "--tp-degree: expected a whole number from 0 to 4294967295, got \"3x\"");
   for (const char* bad : {"", " 3", "-1", "+1", "4294967296", "0x10", "1.0"}) {
     EXPECT_THAT(ErrorOf({"--tp-degree", bad}), HasSubstr(bad));
+  }
+  for (const char* bad : {"", "0", "129", "-1", "4294967297", "one"}) {
+    EXPECT_EQ(ErrorOf({"--seats", bad}),
+              "--seats: expected a whole number from 1 to 128, got \"" + std::string(bad) + "\"");
   }
   for (const char* bad : {"", "nan", "inf", "1,5", "1e999"}) {
     EXPECT_THAT(ErrorOf({"--temperature", bad}), HasSubstr("--temperature: expected a finite number"));

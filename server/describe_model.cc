@@ -1,39 +1,24 @@
 #include "server/describe_model.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/cpu.h"
 #include "base/logging.h"
 #include "base/status_macros.h"
 #include "server/service/generation_config.h"
 #include "server/text/load_text.h"
-#include "sharding/describe.h"
 
 namespace trireme::server {
 namespace {
 
 using sharding::DType;
 
-constexpr std::uint64_t kDefaultKvCacheBytes = std::uint64_t{1} << 30;
-
 // "SmolLM2-135M" for ".../SmolLM2-135M/" and ".../SmolLM2-135M.gguf".
 std::string ModelName(const std::string& model) {
   const std::filesystem::path path = std::filesystem::weakly_canonical(model);
   return path.extension() == ".gguf" ? path.stem().string() : path.filename().string();
-}
-
-absl::StatusOr<std::uint32_t> ChooseMaxModelLen(const sharding::DecoderSpec& spec, const ServerOptions& options) {
-  const auto max = static_cast<std::uint32_t>(spec.max_positions);
-  const std::uint32_t chosen = options.max_model_len.value_or(max);
-  if (chosen > max || chosen < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--max-model-len is ", chosen, ", the model takes from 2 to ", max, " tokens"));
-  }
-  return chosen;
 }
 
 GgufVocabulary VocabularyOf(const sharding::GgufTokenizerMetadata& gguf) {
@@ -59,25 +44,20 @@ absl::StatusOr<TextModel> LoadText(const sharding::Checkpoint& checkpoint, const
   return TextModel(nullptr, nullptr, {});
 }
 
-// Of one rank; all have the same.
-absl::StatusOr<std::uint64_t> KvBytesPerToken(const sharding::Model& model, std::uint32_t tp_degree, DType dtype) {
-  const int element_bytes = dtype == DType::kBF16 ? 2 : 4;
-  ASSIGN_OR_RETURN(const sharding::CompiledProgram program,
-                   sharding::Compile(model.program, model.plan, {.index = 0, .world = static_cast<int>(tp_degree)}));
-  return sharding::Describe(program, {.weights = element_bytes, .kv_cache = element_bytes}).kv_cache_bytes_per_token;
-}
-
 }  // namespace
 
-absl::StatusOr<ServedModel> DescribeModel(const sharding::Model& model, const ServerOptions& options, DType dtype) {
+absl::StatusOr<ServedModel> DescribeModel(const sharding::Model& model, const std::string& path, DType dtype,
+                                          std::uint32_t max_model_len) {
   const sharding::Checkpoint& checkpoint = *model.checkpoint;
   ServedModel served;
-  served.name = ModelName(options.model);
+  served.name = ModelName(path);
   served.model_type = model.spec.model_type;
   served.dtype = dtype == DType::kBF16 ? "bfloat16" : "float32";
   served.vocab_size = static_cast<std::uint32_t>(model.spec.vocabulary);
-  ASSIGN_OR_RETURN(served.max_model_len, ChooseMaxModelLen(model.spec, options));
-  const GenerationConfig config{.generation_config = checkpoint.generation_config(), .config = checkpoint.config()};
+  served.max_model_len = max_model_len;
+  const GenerationConfig config{.generation_config = checkpoint.generation_config(),
+                                .config = checkpoint.config(),
+                                .vocab_size = served.vocab_size};
   ASSIGN_OR_RETURN(served.eos_token_ids, config.EosTokenIds());
   ASSIGN_OR_RETURN(served.bos_token_id, config.BosTokenId());
   ASSIGN_OR_RETURN(served.pad_token_id, config.PadTokenId());
@@ -87,7 +67,7 @@ absl::StatusOr<ServedModel> DescribeModel(const sharding::Model& model, const Se
   }
   served.supports_tp_plan = model.family_has_plan;
   served.valid_tp_degrees = model.valid_tp_degrees;
-  ASSIGN_OR_RETURN(served.text, LoadText(checkpoint, options.model));
+  ASSIGN_OR_RETURN(served.text, LoadText(checkpoint, path));
   return served;
 }
 
@@ -101,16 +81,6 @@ DType ChooseDType(DTypeChoice choice) {
       return PrefersBfloat16() ? DType::kBF16 : DType::kF32;
   }
   return DType::kF32;
-}
-
-absl::StatusOr<std::uint64_t> ChooseKvCacheBytes(const sharding::Model& model, const ServerOptions& options,
-                                                 DType dtype, std::uint32_t max_model_len,
-                                                 std::uint32_t kv_block_tokens) {
-  if (options.kv_cache_memory) return options.kv_cache_memory->bytes;
-  const std::uint64_t tokens_per_request = (max_model_len + kv_block_tokens - 1) / kv_block_tokens * kv_block_tokens;
-  ASSIGN_OR_RETURN(const std::uint64_t bytes_per_token, KvBytesPerToken(model, options.tp_degree, dtype));
-  const std::uint64_t enough = bytes_per_token * tokens_per_request * options.max_num_seqs;
-  return std::min(kDefaultKvCacheBytes / options.tp_degree, enough);
 }
 
 }  // namespace trireme::server

@@ -33,12 +33,8 @@ class FrontEnd::GroupEvents final : public StepListener {
   void OnGroupUp(const GroupCapacity& capacity) override {
     engine_.OnGroupUp(capacity);
     health_.SetServing(true);
-    const std::uint64_t kv_tokens = TokensFor(capacity);
-    LogInfo("serving", {{"model", options_.model.name}, {"generation", capacity.generation}, {"kv_tokens", kv_tokens}});
-    if (kv_tokens < options_.model.max_model_len) {
-      LogWarning("the KV cache holds less than one request of the full length: raise --kv-cache-memory",
-                 {{"kv_tokens", kv_tokens}, {"max_model_len", options_.model.max_model_len}});
-    }
+    LogInfo("serving",
+            {{"model", options_.model.name}, {"generation", capacity.generation}, {"kv_tokens", TokensFor(capacity)}});
   }
 
   void OnStepResult(StepResult result) override { engine_.OnStepResult(std::move(result)); }

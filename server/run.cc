@@ -17,6 +17,7 @@
 #include "base/version.h"
 #include "server/describe_model.h"
 #include "server/front_end.h"
+#include "server/kv_cache_choice.h"
 #include "server/stop_requests.h"
 #include "sharding/model.h"
 #include "sharding/plan/plan_file.h"
@@ -53,63 +54,41 @@ absl::StatusOr<std::filesystem::path> WorkerBinary(const ServerOptions& options)
 }
 
 absl::StatusOr<sharding::Model> OpenAndCheck(const ServerOptions& options, const sharding::Plan& user_plan) {
-  if (options.tp_degree == 0 || options.tp_degree > sharding::kMaxTpDegree) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--tp-degree is ", options.tp_degree, ", must be from 1 to ", sharding::kMaxTpDegree));
-  }
   ASSIGN_OR_RETURN(sharding::Model model,
                    sharding::OpenModel(options.model, sharding::StrategyRegistry::BuiltIn(), user_plan));
   RETURN_IF_ERROR(sharding::CheckTpDegree(model, static_cast<int>(options.tp_degree)));
   return model;
 }
 
-absl::Status CheckRange(std::string_view flag, std::uint32_t value, std::uint32_t max) {
-  if (value >= 1 && value <= max) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(std::string(flag), " is ", value, ", must be from 1 to ", max));
+SchedulerLimits LimitsFor(const ServerOptions& options) {
+  return {.max_num_seqs = options.max_num_seqs,
+          .max_num_batched_tokens = options.max_num_batched_tokens,
+          .max_logit_rows = std::max(options.max_num_seqs, kMinLogitRows),
+          .kv_block_tokens = kKvBlockTokens};
 }
-
-// So far beyond use that only a slip of the hand asks for more; memory for steps grows with both.
-constexpr std::uint32_t kMaxNumSeqs = 4096;
-constexpr std::uint32_t kMaxNumBatchedTokens = 65536;
-constexpr std::uint32_t kMaxQueuedRequests = 1u << 20;
-
-absl::Status CheckLimits(const ServerOptions& options) {
-  RETURN_IF_ERROR(CheckRange("--max-num-seqs", options.max_num_seqs, kMaxNumSeqs));
-  RETURN_IF_ERROR(CheckRange("--max-queued-requests", options.max_queued_requests, kMaxQueuedRequests));
-  return CheckRange("--max-num-batched-tokens", options.max_num_batched_tokens, kMaxNumBatchedTokens);
-}
-
-std::uint32_t MaxLogitRows(const ServerOptions& options) { return std::max(options.max_num_seqs, kMinLogitRows); }
 
 // What the options and the model's headers come to.
 absl::StatusOr<FrontEndOptions> OptionsFor(const ServerOptions& options) {
-  RETURN_IF_ERROR(CheckLimits(options));
   sharding::Plan user_plan;
   if (!options.plan.empty()) {
     ASSIGN_OR_RETURN(user_plan, sharding::ReadPlanFile(options.plan));
   }
   ASSIGN_OR_RETURN(const sharding::Model model, OpenAndCheck(options, user_plan));
   const sharding::DType dtype = ChooseDType(options.dtype);
+  ASSIGN_OR_RETURN(const KvCacheChoice kv_cache, ChooseKvCache(model, options, dtype, kKvBlockTokens));
   FrontEndOptions plan;
-  ASSIGN_OR_RETURN(plan.model, DescribeModel(model, options, dtype));
-  plan.engine = {.limits = {.max_num_seqs = options.max_num_seqs,
-                            .max_num_batched_tokens = options.max_num_batched_tokens,
-                            .max_logit_rows = MaxLogitRows(options),
-                            .kv_block_tokens = kKvBlockTokens},
-                 .max_model_len = plan.model.max_model_len,
+  ASSIGN_OR_RETURN(plan.model, DescribeModel(model, options.model, dtype, kv_cache.max_model_len));
+  plan.engine = {.limits = LimitsFor(options),
+                 .max_model_len = kv_cache.max_model_len,
                  .max_waiting_requests = options.max_queued_requests,
                  .max_step_stretch = options.max_step_stretch};
   plan.group.tp_degree = static_cast<int>(options.tp_degree);
   plan.group.model_path = options.model;
   plan.group.dtype = dtype;
   plan.group.plan_rules = user_plan.rules;
-  plan.group.max_model_len = plan.model.max_model_len;
-  plan.group.max_num_seqs = options.max_num_seqs;
-  plan.group.max_num_batched_tokens = options.max_num_batched_tokens;
-  plan.group.max_logit_rows = MaxLogitRows(options);
-  plan.group.kv_block_tokens = kKvBlockTokens;
-  ASSIGN_OR_RETURN(plan.group.kv_cache_bytes,
-                   ChooseKvCacheBytes(model, options, dtype, plan.model.max_model_len, kKvBlockTokens));
+  plan.group.max_model_len = kv_cache.max_model_len;
+  plan.group.limits = LimitsFor(options);
+  plan.group.kv_cache_bytes = kv_cache.bytes_per_rank;
   plan.group.log_format = options.log_format;
   ASSIGN_OR_RETURN(plan.group.worker_binary, WorkerBinary(options));
   plan.rpc = {.listen = options.listen, .max_message_bytes = 0, .has_reflection = options.has_reflection};

@@ -3,9 +3,15 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "sharding/model.h"
 
 namespace trireme::server {
 namespace {
+
+// So far beyond use that only a slip of the hand asks for more; memory for steps grows with both.
+constexpr std::uint32_t kMaxNumSeqs = 4096;
+constexpr std::uint32_t kMaxNumBatchedTokens = 65536;
+constexpr std::uint32_t kMaxQueuedRequests = 1u << 20;
 
 absl::Status ParseDevice(std::string_view text) {
   if (text == "cpu") return absl::OkStatus();
@@ -66,7 +72,8 @@ absl::Status ParseFormat(std::string_view text, LogFormat& format) {
 
 void AddModelFlags(ServerOptions& options, FlagParser& flags) {
   flags.AddRequired("model", "PATH", "checkpoint: a Hugging Face folder, or a .gguf file", &options.model);
-  flags.Add("tp-degree", "N", "worker processes that share the model", &options.tp_degree);
+  flags.AddInRange<std::uint32_t>("tp-degree", "N", "worker processes that share the model", 1, sharding::kMaxTpDegree,
+                                  &options.tp_degree);
   flags.AddParsed("device", "NAME", "what the workers compute on: cpu", ParseDevice, "cpu");
   flags.AddParsed(
       "dtype", "NAME", "auto (bfloat16 where the CPU has AMX or AVX512_BF16, else float32), float32, bfloat16",
@@ -92,15 +99,18 @@ void AddAddressFlags(ServerOptions& options, FlagParser& flags) {
 }
 
 void AddSchedulingFlags(ServerOptions& options, FlagParser& flags) {
-  flags.Add("max-num-seqs", "N", "sequences that run at a time", &options.max_num_seqs);
-  flags.Add("max-num-batched-tokens", "N", "tokens computed in one step", &options.max_num_batched_tokens);
+  flags.AddInRange<std::uint32_t>("max-num-seqs", "N", "sequences that run at a time", 1, kMaxNumSeqs,
+                                  &options.max_num_seqs);
+  flags.AddInRange<std::uint32_t>("max-num-batched-tokens", "N", "tokens computed in one step, at least max-num-seqs",
+                                  1, kMaxNumBatchedTokens, &options.max_num_batched_tokens);
   flags.AddParsed(
       "max-step-stretch", "FACTOR",
       "how many times longer prompts may make a step in which others get their next token (1: as little as can be); "
       "off",
       [&options](std::string_view text) { return ParseStretch(text, options.max_step_stretch); }, "2");
-  flags.Add("max-queued-requests", "N", "sequences that may wait to be run; beyond, RESOURCE_EXHAUSTED",
-            &options.max_queued_requests);
+  flags.AddInRange<std::uint32_t>("max-queued-requests", "N",
+                                  "sequences that may wait to be run; beyond, RESOURCE_EXHAUSTED", 1,
+                                  kMaxQueuedRequests, &options.max_queued_requests);
 }
 
 }  // namespace
@@ -109,7 +119,9 @@ FlagParser ServerFlags(ServerOptions& options) {
   FlagParser flags("trireme-server", "Serves one checkpoint over gRPC, with tensor parallelism.");
   AddModelFlags(options, flags);
   AddAddressFlags(options, flags);
-  flags.Add("max-model-len", "TOKENS", "prompt and output together at most; default: what the model was made for",
+  flags.Add("max-model-len", "TOKENS",
+            "prompt and output together at most; default: what the model was made for, or less where the KV cache "
+            "holds less",
             &options.max_model_len);
   flags.Add(
       "kv-cache-memory", "BYTES",

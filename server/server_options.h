@@ -15,12 +15,12 @@ enum class DTypeChoice { kAuto, kFloat32, kBFloat16 };
 
 struct ServerOptions {
   std::string model;            // checkpoint folder or .gguf file
-  std::uint32_t tp_degree = 1;  // worker processes
+  std::uint32_t tp_degree = 1;  // worker processes, from 1 to kMaxTpDegree
   DTypeChoice dtype = DTypeChoice::kAuto;
   std::string plan;  // plan file; empty: the family's plan as it is
   std::string listen = "127.0.0.1:8700";
   std::string metrics_listen = "127.0.0.1:8701";  // empty: no metrics
-  std::optional<std::uint32_t> max_model_len;     // tokens; absent: as many as the model takes
+  std::optional<std::uint32_t> max_model_len;     // tokens; absent: as many as model and KV cache take
   std::optional<ByteSize> kv_cache_memory;        // on each rank
   std::uint32_t max_num_seqs = 32;
   std::uint32_t max_num_batched_tokens = 512;

@@ -145,22 +145,6 @@ class WorkerGroup::Supervisor : public ControlEvents {
 
 int DefaultThreadsPerRank(int tp_degree) { return std::max(UsableCpus() / tp_degree, 1); }
 
-std::string_view RankStateName(RankState state) {
-  switch (state) {
-    case RankState::kStarting:
-      return "starting";
-    case RankState::kLoading:
-      return "loading";
-    case RankState::kReady:
-      return "ready";
-    case RankState::kLost:
-      return "lost";
-    case RankState::kStopped:
-      return "stopped";
-  }
-  CHECK(false) << "rank state " << static_cast<int>(state);
-}
-
 WorkerGroup::WorkerGroup(WorkerGroupOptions options) : options_(std::move(options)) {
   CHECK_GT(options_.tp_degree, 0);
   CHECK_LT(options_.timeouts.collective_timeout, options_.timeouts.step_deadline);

@@ -11,7 +11,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,6 +18,7 @@
 #include "base/logging.h"
 #include "server/coordinator/group_watch.h"
 #include "server/coordinator/restart_policy.h"
+#include "server/engine/scheduler.h"
 #include "server/engine/step_link.h"
 #include "sharding/checkpoint/dtype.h"
 
@@ -31,10 +31,7 @@ struct WorkerGroupOptions {
   sharding::DType dtype = sharding::DType::kF32;  // or kBF16
   std::map<std::string, std::string> plan_rules;  // the user's, over the family's
   std::uint32_t max_model_len = 0;                // tokens
-  std::uint32_t max_num_seqs = 0;
-  std::uint32_t max_num_batched_tokens = 0;
-  std::uint32_t max_logit_rows = 0;  // of a step; >= max_num_seqs
-  std::uint32_t kv_block_tokens = 0;
+  SchedulerLimits limits;
   std::uint64_t kv_cache_bytes = 0;  // on each rank
   int num_threads = 0;               // of each rank; 0 for DefaultThreadsPerRank(tp_degree)
   LogFormat log_format = LogFormat::kText;
@@ -50,7 +47,6 @@ struct WorkerGroupOptions {
 int DefaultThreadsPerRank(int tp_degree);
 
 enum class RankState { kStarting, kLoading, kReady, kLost, kStopped };
-std::string_view RankStateName(RankState state);  // "starting", "loading", ...
 
 // What is known of a rank, for GetServerInfo and metrics.
 struct RankStatus {

@@ -40,10 +40,10 @@ v1::Configure ConfigureMessage(const WorkerGroupOptions& options, int rank, std:
   message.set_dtype(DTypeMessage(options.dtype));
   message.mutable_plan_rules()->insert(options.plan_rules.begin(), options.plan_rules.end());
   message.set_max_model_len(options.max_model_len);
-  message.set_max_num_seqs(options.max_num_seqs);
-  message.set_max_num_batched_tokens(options.max_num_batched_tokens);
-  message.set_max_logit_rows(options.max_logit_rows);
-  message.set_kv_block_tokens(options.kv_block_tokens);
+  message.set_max_num_seqs(options.limits.max_num_seqs);
+  message.set_max_num_batched_tokens(options.limits.max_num_batched_tokens);
+  message.set_max_logit_rows(options.limits.max_logit_rows);
+  message.set_kv_block_tokens(options.limits.kv_block_tokens);
   message.set_kv_cache_bytes(options.kv_cache_bytes);
   const int threads = options.num_threads > 0 ? options.num_threads : DefaultThreadsPerRank(options.tp_degree);
   message.set_num_threads(static_cast<std::uint32_t>(threads));

@@ -11,9 +11,10 @@ namespace {
 
 using nlohmann::json;
 
-absl::Status Malformed(const char* key, const json& value, const std::string& expected) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("generation_config: ", key, " is ", value.dump(), ", expected ", expected));
+constexpr char kGenerationConfig[] = "generation_config";
+
+absl::Status Malformed(const char* file, const char* key, const json& value, const std::string& expected) {
+  return absl::InvalidArgumentError(absl::StrCat(file, ": ", key, " is ", value.dump(), ", expected ", expected));
 }
 
 // Null if the key is absent or null.
@@ -25,30 +26,43 @@ const json* Find(const json& object, const char* key) {
 absl::StatusOr<double> ReadNumber(const json& object, const char* key, double otherwise, double max) {
   const json* value = Find(object, key);
   if (value == nullptr) return otherwise;
-  if (!value->is_number()) return Malformed(key, *value, "a number");
+  if (!value->is_number()) return Malformed(kGenerationConfig, key, *value, "a number");
   const double number = value->get<double>();
-  if (!std::isfinite(number) || number > max) return Malformed(key, *value, absl::StrCat("at most ", max));
+  if (!std::isfinite(number) || number > max)
+    return Malformed(kGenerationConfig, key, *value, absl::StrCat("at most ", max));
   return number;
 }
 
-absl::StatusOr<std::set<std::uint32_t>> ReadIds(const json& object, const char* key) {
+// Where ids may be, and what they must be below.
+struct IdSource {
+  const char* file;
+  const json& object;
+  std::uint64_t bound;
+};
+
+absl::StatusOr<std::set<std::uint32_t>> ReadIds(const IdSource& source, const char* key) {
   std::set<std::uint32_t> ids;
-  const json* value = Find(object, key);
+  const json* value = Find(source.object, key);
   if (value == nullptr) return ids;
   for (const json& id : value->is_array() ? *value : json::array({*value})) {
-    if (!id.is_number_unsigned() || id.get<std::uint64_t>() > UINT32_MAX) return Malformed(key, *value, "token ids");
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= source.bound) {
+      return Malformed(source.file, key, *value, absl::StrCat("token ids below ", source.bound));
+    }
     ids.insert(id.get<std::uint32_t>());
   }
   return ids;
 }
 
-absl::StatusOr<std::set<std::uint32_t>> ReadIdsOfEither(const GenerationConfig& configs, const char* key) {
-  ASSIGN_OR_RETURN(std::set<std::uint32_t> ids, ReadIds(configs.generation_config, key));
-  return ids.empty() ? ReadIds(configs.config, key) : std::move(ids);
+absl::StatusOr<std::set<std::uint32_t>> ReadIdsOfEither(const GenerationConfig& configs, const char* key,
+                                                        std::uint64_t bound) {
+  ASSIGN_OR_RETURN(std::set<std::uint32_t> ids, ReadIds({kGenerationConfig, configs.generation_config, bound}, key));
+  if (!ids.empty()) return ids;
+  return ReadIds({"config", configs.config, bound}, key);
 }
 
-absl::StatusOr<std::optional<std::uint32_t>> ReadId(const GenerationConfig& configs, const char* key) {
-  ASSIGN_OR_RETURN(const std::set<std::uint32_t> ids, ReadIdsOfEither(configs, key));
+absl::StatusOr<std::optional<std::uint32_t>> ReadId(const GenerationConfig& configs, const char* key,
+                                                    std::uint64_t bound) {
+  ASSIGN_OR_RETURN(const std::set<std::uint32_t> ids, ReadIdsOfEither(configs, key, bound));
   return ids.empty() ? std::nullopt : std::optional(*ids.begin());
 }
 
@@ -65,11 +79,13 @@ absl::StatusOr<SamplingDefaults> GenerationConfig::ReadSamplingDefaults() const 
   ASSIGN_OR_RETURN(const double top_k, ReadNumber(generation_config, "top_k", 0, UINT32_MAX));
   ASSIGN_OR_RETURN(const double top_p, ReadNumber(generation_config, "top_p", 1, 1));
   if (!IsTemperature(static_cast<float>(temperature))) {
-    return Malformed("temperature", generation_config["temperature"], absl::StrCat("0, or at least ", kMinTemperature));
+    return Malformed(kGenerationConfig, "temperature", generation_config["temperature"],
+                     absl::StrCat("0, or at least ", kMinTemperature));
   }
-  if (top_p <= 0) return Malformed("top_p", generation_config["top_p"], "more than 0");
+  if (top_p <= 0) return Malformed(kGenerationConfig, "top_p", generation_config["top_p"], "more than 0");
   const json* do_sample = Find(generation_config, "do_sample");
-  if (do_sample != nullptr && !do_sample->is_boolean()) return Malformed("do_sample", *do_sample, "true or false");
+  if (do_sample != nullptr && !do_sample->is_boolean())
+    return Malformed(kGenerationConfig, "do_sample", *do_sample, "true or false");
   const bool is_greedy = do_sample != nullptr && !do_sample->get<bool>();
   return SamplingDefaults{.temperature = is_greedy ? 0.0f : static_cast<float>(temperature),
                           .top_k = top_k >= 1 ? static_cast<std::uint32_t>(top_k) : 0,
@@ -95,15 +111,15 @@ std::vector<std::string> GenerationConfig::UnservedSettings() const {
 }
 
 absl::StatusOr<std::set<std::uint32_t>> GenerationConfig::EosTokenIds() const {
-  return ReadIdsOfEither(*this, "eos_token_id");
+  return ReadIdsOfEither(*this, "eos_token_id", vocab_size);
 }
 
 absl::StatusOr<std::optional<std::uint32_t>> GenerationConfig::BosTokenId() const {
-  return ReadId(*this, "bos_token_id");
+  return ReadId(*this, "bos_token_id", vocab_size);
 }
 
 absl::StatusOr<std::optional<std::uint32_t>> GenerationConfig::PadTokenId() const {
-  return ReadId(*this, "pad_token_id");
+  return ReadId(*this, "pad_token_id", std::uint64_t{1} << 32);
 }
 
 }  // namespace trireme::server

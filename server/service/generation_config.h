@@ -13,10 +13,11 @@
 
 namespace trireme::server {
 
-// Errors are InvalidArgument and name key and value.
+// Errors are InvalidArgument and name file, key and value.
 struct GenerationConfig {
   nlohmann::json generation_config;  // {} if there is none
   nlohmann::json config;
+  std::uint32_t vocab_size = 0;  // ids of the model are below it
 
   // Absent settings do nothing; so does top_k below 1. do_sample: false means greedy. (Transformers' default for
   // do_sample is false, too, but hardly any checkpoint that leaves it out is meant to be served greedily.)
@@ -25,7 +26,8 @@ struct GenerationConfig {
   // Settings that change what is generated but that this version does not serve: "repetition_penalty: 1.1".
   std::vector<std::string> UnservedSettings() const;
 
-  // From generation_config, or else from config; each may be one id or a list.
+  // From generation_config, or else from config; each may be one id or a list. Those of eos and bos are below
+  // vocab_size. Padding is used by nobody here, and some checkpoints have an id beyond the vocabulary for it.
   absl::StatusOr<std::set<std::uint32_t>> EosTokenIds() const;
   absl::StatusOr<std::optional<std::uint32_t>> BosTokenId() const;
   absl::StatusOr<std::optional<std::uint32_t>> PadTokenId() const;

@@ -35,10 +35,10 @@ WorkerGroupOptions Options(int tp_degree) {
   options.tp_degree = tp_degree;
   options.model_path = "/no/model";
   options.max_model_len = 128;
-  options.max_num_seqs = 4;
-  options.max_num_batched_tokens = 64;
-  options.max_logit_rows = 64;
-  options.kv_block_tokens = 16;
+  options.limits.max_num_seqs = 4;
+  options.limits.max_num_batched_tokens = 64;
+  options.limits.max_logit_rows = 64;
+  options.limits.kv_block_tokens = 16;
   options.kv_cache_bytes = 1 << 20;
   options.num_threads = 1;
   options.restarts.first_backoff = absl::Milliseconds(10);

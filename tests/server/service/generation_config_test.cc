@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 GenerationConfig Config(const char* generation_config, const char* config = "{}") {
-  return {.generation_config = json::parse(generation_config), .config = json::parse(config)};
+  return {.generation_config = json::parse(generation_config), .config = json::parse(config), .vocab_size = 100};
 }
 
 TEST(GenerationConfig, DoesNothingWhereItSaysNothing) {
@@ -67,6 +67,23 @@ TEST(GenerationConfig, RefusesIdsThatAreNone) {
        {R"({"eos_token_id": -1})", R"({"eos_token_id": ["x"]})", R"({"eos_token_id": 4294967296})"}) {
     EXPECT_EQ(Config(text).EosTokenIds().status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
+}
+
+TEST(GenerationConfig, RefusesIdsBeyondTheVocabulary) {
+  EXPECT_THAT(*Config(R"({"eos_token_id": [99, 0]})").EosTokenIds(), ElementsAre(0, 99));
+  EXPECT_EQ(Config(R"({"eos_token_id": [2, 100]})").EosTokenIds().status().message(),
+            "generation_config: eos_token_id is [2,100], expected token ids below 100");
+  EXPECT_EQ(Config("{}", R"({"bos_token_id": 100})").BosTokenId().status().message(),
+            "config: bos_token_id is 100, expected token ids below 100");
+}
+
+TEST(GenerationConfig, BlamesTheFileThatIsWrong) {
+  EXPECT_EQ(Config("{}", R"({"eos_token_id": "x"})").EosTokenIds().status().message(),
+            "config: eos_token_id is \"x\", expected token ids below 100");
+}
+
+TEST(GenerationConfig, TakesAPaddingIdBeyondTheVocabulary) {
+  EXPECT_EQ(*Config(R"({"pad_token_id": 100})").PadTokenId(), 100u);
 }
 
 TEST(GenerationConfig, NamesSettingsThatAreNotServed) {

@@ -90,6 +90,7 @@ absl::StatusOr<FrontEndOptions> OptionsFor(const ServerOptions& options) {
   plan.group.limits = LimitsFor(options);
   plan.group.kv_cache_bytes = kv_cache.bytes_per_rank;
   plan.group.log_format = options.log_format;
+  plan.group.restarts.max_restarts = static_cast<int>(options.max_group_restarts);
   ASSIGN_OR_RETURN(plan.group.worker_binary, WorkerBinary(options));
   plan.rpc = {.listen = options.listen, .max_message_bytes = 0, .has_reflection = options.has_reflection};
   plan.metrics_listen = options.metrics_listen;

@@ -12,6 +12,7 @@ namespace {
 constexpr std::uint32_t kMaxNumSeqs = 4096;
 constexpr std::uint32_t kMaxNumBatchedTokens = 65536;
 constexpr std::uint32_t kMaxQueuedRequests = 1u << 20;
+constexpr std::uint32_t kMaxGroupRestarts = 1000;
 
 absl::Status ParseDevice(std::string_view text) {
   if (text == "cpu") return absl::OkStatus();
@@ -128,6 +129,10 @@ FlagParser ServerFlags(ServerOptions& options) {
       "for keys and values, on each rank (512MiB, 2GiB); default: 1GiB over all ranks, or less where less is enough",
       &options.kv_cache_memory);
   AddSchedulingFlags(options, flags);
+  flags.AddInRange<std::uint32_t>(
+      "max-group-restarts", "N",
+      "times in ten minutes that lost workers are started again; one more loss ends the server", 1, kMaxGroupRestarts,
+      &options.max_group_restarts);
   flags.Add("drain-timeout", "DURATION", "how long running requests may go on after SIGTERM", &options.drain_timeout);
   flags.AddParsed("worker-binary", "PATH", "trireme-worker; default: beside this program",
                   [&options](std::string_view text) {

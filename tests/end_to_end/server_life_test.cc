@@ -206,6 +206,20 @@ TEST(ServerLife, GoesOnWithTheSameTokensWhenAWorkerFreezes) {
   ExpectGone(pids);
 }
 
+TEST(ServerLife, EndsItsStreamsAndItselfWhenWorkersAreLostTooOften) {
+  ServerProcess server(kTinyModel, {"--tp-degree", "2", "--max-group-restarts", "1"});
+  ASSERT_TRUE(server.BecomesServing());
+  ASSERT_EQ(kill(WorkerPids(server).at(1), SIGKILL), 0);
+  ASSERT_TRUE(server.BecomesServing(/*generation=*/2));
+  Stream stream(server);
+  ASSERT_TRUE(stream.Begins());
+  ASSERT_EQ(kill(WorkerPids(server).at(0), SIGKILL), 0);
+  const grpc::Status status = stream.ReadToTheEnd();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("rank 0"), HasSubstr("SIGKILL")));
+  EXPECT_TRUE(ExitedWith(server.WaitForExit(), 1));
+}
+
 TEST(ServerLife, RefusesWhatItsQueueCannotHold) {
   ServerProcess server(kTinyModel, {"--max-num-seqs", "1", "--max-queued-requests", "1"});
   ASSERT_TRUE(server.BecomesServing());

@@ -3,8 +3,9 @@
 //
 // Policy: running sequences first, in their order (service_order.h), decodes before prefill chunks so that no stream
 // waits for another's prompt; then waiting ones strictly in order, each admitted as soon as a slot, a token of the
-// budget and blocks for all that is known of it are there. (Blocks for its first chunk alone would do to begin, but then
-// prompts that do not fit together would evict each other half-way.) Nobody that runs is thrown out for one that waits.
+// budget and blocks for all that is known of it are there. (Blocks for its first chunk alone would do to begin, but
+// then prompts that do not fit together would evict each other half-way.) Nobody that runs is thrown out for one that
+// waits.
 //
 // When a running sequence lacks a block, the last running one is preempted: its blocks are freed, it waits again and is
 // computed anew. The last itself does not evict itself but skips the step.

@@ -1,8 +1,8 @@
 // In which order sequences are served.
 //
 // By virtual arrival: the moment of Submit, earlier by a second for each step of priority. So waiting raises a sequence
-// as priority does, and the order of two of them never changes: nothing need be sorted anew as time passes. Among equals
-// it is that of arrival.
+// as priority does, and the order of two of them never changes: nothing need be sorted anew as time passes. Among
+// equals it is that of arrival.
 //
 // A sequence is overtaken only by those that came at most (their priority - its own) seconds later, so a flood of
 // urgent requests delays it, but never for ever.

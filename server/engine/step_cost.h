@@ -1,10 +1,11 @@
 // How long steps take, learnt from those that were done, and so how many prompt tokens a step may take along without
 // holding up the streams that decode in it.
 //
-// Time over tokens is kept as a few points, one for each power of two of tokens (the median of the last durations there),
-// with straight lines between. A single line a + b · tokens was ruled out: products are padded and change from
+// Time over tokens is kept as a few points, one for each power of two of tokens (the median of the last durations
+// there), with straight lines between. A single line a + b · tokens was ruled out: products are padded and change from
 // memory-bound to compute-bound, and an error of the line would never heal, while a point is measured anew where it is
-// used. Points are forgotten after kMaxAge steps, and with them a time of trouble. What is not known is taken to be dear.
+// used. Points are forgotten after kMaxAge steps, and with them a time of trouble. What is not known is taken to be
+// dear.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -30,8 +31,8 @@ class StepCost {
   void Observe(std::uint32_t num_tokens, absl::Duration duration);
 
   // Prompt tokens that a step of `num_decodes` may take along so that it takes `max_stretch` times what the decodes
-  // alone would; at least 1, so that prompts progress whatever it costs. While nothing is known of steps of the decodes'
-  // size it is 1: that step is the measurement. REQUIRES: num_decodes > 0, max_stretch >= 1.
+  // alone would; at least 1, so that prompts progress whatever it costs. While nothing is known of steps of the
+  // decodes' size it is 1: that step is the measurement. REQUIRES: num_decodes > 0, max_stretch >= 1.
   std::uint32_t PromptTokensBeside(std::uint32_t num_decodes, double max_stretch) const;
 
  private:

@@ -1,7 +1,8 @@
-// trireme-worker for tests: the same, but that it kills itself in each step that takes in or samples the token id of
-// TRIREME_TEST_DEADLY_TOKEN. Whoever brings that token is a request that kills its workers.
+// trireme-worker for tests: the same, but that it kills itself in each step that takes in a prompt with the token id of
+// TRIREME_TEST_DEADLY_TOKEN.
 #include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -27,15 +28,10 @@ class DeadlyExecutor final : public Executor {
 
   absl::StatusOr<v1::StepResult> Run(const v1::Step& step) override {
     for (const v1::Admit& admit : step.admits()) {
-      if (std::count(admit.tokens().begin(), admit.tokens().end(), deadly_token_) > 0) raise(SIGKILL);
+      const auto prompt_end = admit.tokens().begin() + static_cast<std::ptrdiff_t>(admit.num_prompt_tokens());
+      if (std::find(admit.tokens().begin(), prompt_end, deadly_token_) != prompt_end) raise(SIGKILL);
     }
-    ASSIGN_OR_RETURN(v1::StepResult result, executor_->Run(step));
-    for (const v1::SlotTokens& slot : result.slots()) {
-      for (const v1::SampledToken& token : slot.tokens()) {
-        if (token.token_id() == deadly_token_) raise(SIGKILL);
-      }
-    }
-    return result;
+    return executor_->Run(step);
   }
 
  private:

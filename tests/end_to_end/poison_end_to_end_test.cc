@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <latch>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -15,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::uint32_t kDeadlyToken = 501;
+constexpr std::uint32_t kDeadlyToken = 501;  // no innocent prompt has it
 constexpr std::uint32_t kNumInnocents = 10;
 
 v1::GenerateRequest Innocent(std::uint32_t i) {
@@ -32,15 +34,18 @@ struct Answer {
   grpc::Status status;
 };
 
-Answer Generate(v1::InferenceService::Stub& stub, const v1::GenerateRequest& request) {
+// Counts `begun` down at the first chunk, or at the end if there was none.
+Answer Generate(v1::InferenceService::Stub& stub, const v1::GenerateRequest& request, std::latch* begun = nullptr) {
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(200)));
   const auto reader = stub.Generate(&context, request);
   Answer answer;
   v1::GenerateResponse response;
   while (reader->Read(&response)) {
+    if (begun != nullptr) std::exchange(begun, nullptr)->count_down();
     for (const std::uint32_t id : response.chunk().token_ids()) answer.ids.push_back(id);
   }
+  if (begun != nullptr) begun->count_down();
   answer.status = reader->Finish();
   return answer;
 }
@@ -56,20 +61,18 @@ std::vector<std::vector<std::uint32_t>> SoloAnswers() {
 TEST(Poison, EndsAloneAfterTwoLossesWhileTenOthersFinish) {
   const std::vector<std::vector<std::uint32_t>> solo = SoloAnswers();
   ASSERT_EQ(solo.size(), kNumInnocents);
-  for (const std::vector<std::uint32_t>& ids : solo)
-    ASSERT_THAT(ids, ::testing::Not(::testing::Contains(kDeadlyToken)));
-
   setenv("TRIREME_TEST_DEADLY_TOKEN", std::to_string(kDeadlyToken).c_str(), 1);
   ServerProcess server(TRIREME_FIXTURES "/hf/text_llama",
                        {"--dtype", "float32", "--tp-degree", "2", "--worker-binary", TRIREME_DEADLY_WORKER});
   ASSERT_TRUE(server.BecomesServing());
   v1::InferenceService::Stub& stub = server.stub();
   std::vector<Answer> answers(kNumInnocents);
+  std::latch all_run(kNumInnocents);
   std::vector<std::thread> clients;
   for (std::uint32_t i = 0; i < kNumInnocents; ++i) {
-    clients.emplace_back([&, i] { answers[i] = Generate(stub, Innocent(i)); });
+    clients.emplace_back([&, i] { answers[i] = Generate(stub, Innocent(i), &all_run); });
   }
-  while (server.Loads().running_requests() < kNumInnocents) absl::SleepFor(absl::Milliseconds(1));
+  all_run.wait();
   v1::GenerateRequest poison = Innocent(2);
   poison.mutable_token_ids()->add_ids(kDeadlyToken);
   const Answer poisoned = Generate(stub, poison);

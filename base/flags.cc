@@ -51,6 +51,15 @@ ByteUnit TakeUnit(std::string_view* text) {
   return {"", 0};
 }
 
+std::string FlagAndValue(std::string_view name, std::string_view value_name) {
+  return absl::StrCat("--", std::string(name), value_name.empty() ? "" : " ", std::string(value_name));
+}
+
+std::string HelpLine(std::string_view name, std::string_view value_name, std::string_view text, std::size_t width) {
+  const std::string left = FlagAndValue(name, value_name);
+  return absl::StrCat("  ", left, std::string(width - left.size() + 2, ' '), std::string(text), "\n");
+}
+
 absl::Status ParseSwitch(std::string_view text, bool* value) {
   if (text != "true" && text != "false") return Expected("true or false", text);
   *value = text == "true";
@@ -139,7 +148,13 @@ void FlagParser::AddParsed(std::string_view name, std::string_view value_name, s
                     .value_name = std::string(value_name),
                     .help = std::string(help),
                     .shown_default = std::string(shown_default),
+                    .group = groups_.back(),
                     .parse = std::move(parse)});
+}
+
+void FlagParser::BeginGroup(std::string_view title) {
+  CHECK(std::find(groups_.begin(), groups_.end(), title) == groups_.end()) << "group " << title << " is begun twice";
+  groups_.emplace_back(title);
 }
 
 void FlagParser::AddSwitch(std::string_view name, std::string_view help, bool* target) {
@@ -193,23 +208,25 @@ absl::StatusOr<ParsedFlags> FlagParser::Parse(const std::vector<std::string>& ar
   return ParsedFlags::kRun;
 }
 
-std::string FlagParser::Help() const {
-  std::vector<std::pair<std::string, std::string>> lines;
+std::string FlagParser::HelpOf(std::string_view group, std::size_t width) const {
+  std::string help = absl::StrCat("\n", std::string(group), ":\n");
   for (const Flag& flag : flags_) {
+    if (flag.group != group) continue;
     std::string text = flag.help;
     if (flag.required) absl::StrAppend(&text, " (required)");
     if (!flag.shown_default.empty()) absl::StrAppend(&text, " (default ", flag.shown_default, ")");
-    lines.emplace_back(absl::StrCat("--", flag.name, flag.value_name.empty() ? "" : " ", flag.value_name),
-                       std::move(text));
+    absl::StrAppend(&help, HelpLine(flag.name, flag.value_name, text, width));
   }
-  lines.emplace_back("--help", "show this text");
-  lines.emplace_back("--version", "show the version");
-  std::size_t width = 0;
-  for (const auto& [left, text] : lines) width = std::max(width, left.size());
-  std::string help = absl::StrCat(program_, ": ", summary_, "\n\nFlags:\n");
-  for (const auto& [left, text] : lines) {
-    absl::StrAppend(&help, "  ", left, std::string(width - left.size() + 2, ' '), text, "\n");
-  }
+  return help;
+}
+
+std::string FlagParser::Help() const {
+  std::size_t width = std::string_view("--version").size();
+  for (const Flag& flag : flags_) width = std::max(width, FlagAndValue(flag.name, flag.value_name).size());
+  std::string help =
+      absl::StrCat(program_, ": ", summary_, "\n", HelpOf(groups_.front(), width),
+                   HelpLine("help", "", "show this text", width), HelpLine("version", "", "show the version", width));
+  for (std::size_t i = 1; i < groups_.size(); ++i) absl::StrAppend(&help, HelpOf(groups_[i], width));
   return help;
 }
 

@@ -102,6 +102,9 @@ class FlagParser {
   void AddParsed(std::string_view name, std::string_view value_name, std::string_view help,
                  std::function<absl::Status(std::string_view)> parse, std::string_view shown_default = "");
 
+  // Flags that are declared from here on are shown under `title` by --help. Before the first group they are just flags.
+  void BeginGroup(std::string_view title);
+
   // Declares --`name`, which sets `target`.
   void AddSwitch(std::string_view name, std::string_view help, bool* target);
 
@@ -120,6 +123,7 @@ class FlagParser {
     std::string value_name;  // empty for a switch
     std::string help;
     std::string shown_default;
+    std::string group;
     bool required = false;
     std::function<absl::Status(std::string_view)> parse;
   };
@@ -129,9 +133,11 @@ class FlagParser {
   const Flag* Find(std::string_view name) const;
   absl::StatusOr<const Flag*> FindOrError(const std::string& argument) const;  // "--name" or "--name=value"
   absl::Status CheckRequired(const std::vector<std::string>& seen) const;
+  std::string HelpOf(std::string_view group, std::size_t width) const;
 
   std::string program_;
   std::string summary_;
+  std::vector<std::string> groups_ = {"Flags"};
   std::vector<Flag> flags_;
 };
 

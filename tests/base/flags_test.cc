@@ -170,6 +170,26 @@ TEST(Flags, ShowFlagsAndDefaultsInTheHelp) {
   EXPECT_THAT(help, HasSubstr("  --version        show the version\n"));
 }
 
+TEST(Flags, ShowGroupsUnderTheirTitles) {
+  Options options;
+  bool has_reflection = true;
+  std::string key;
+  FlagParser flags("prog", "Does things.");
+  flags.Add("listen", "ADDR", "where to listen", &options.listen);
+  flags.BeginGroup("Security");
+  flags.Add("tls-key", "FILE", "private key", &key);
+  flags.AddSwitch("reflection", "list services", &has_reflection);
+  EXPECT_EQ(flags.Help(),
+            "prog: Does things.\n"
+            "\nFlags:\n"
+            "  --listen ADDR   where to listen (default 127.0.0.1:8700)\n"
+            "  --help          show this text\n"
+            "  --version       show the version\n"
+            "\nSecurity:\n"
+            "  --tls-key FILE  private key\n"
+            "  --reflection    list services (default true)\n");
+}
+
 TEST(FlagsDeathTest, RefuseASecondDeclaration) {
   Options options;
   FlagParser flags = Declare(&options);

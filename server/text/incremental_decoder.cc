@@ -12,6 +12,11 @@ IncrementalDecoder::IncrementalDecoder(const Tokenizer& tokenizer, bool skip_spe
 IncrementalDecoder::IncrementalDecoder(std::shared_ptr<const TokenTable> tokens, bool skip_special)
     : tokens_(std::move(tokens)), skip_special_(skip_special), num_to_strip_(tokens_->rules().leading_strip().count) {}
 
+void IncrementalDecoder::GoOn() {
+  is_first_ = false;
+  num_to_strip_ = 0;
+}
+
 std::string IncrementalDecoder::Push(std::uint32_t id) {
   const TokenKind kind = tokens_->kind(id);
   if (kind == TokenKind::kAbsent || (skip_special_ && kind == TokenKind::kSpecial)) return {};

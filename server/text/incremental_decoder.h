@@ -28,6 +28,10 @@ class IncrementalDecoder {
   IncrementalDecoder(const Tokenizer& tokenizer, bool skip_special);
   IncrementalDecoder(std::shared_ptr<const TokenTable> tokens, bool skip_special);
 
+  // The text that comes goes on from another: what decoders do at the start only (a leading space is cut off) is not
+  // done. REQUIRES: no Push yet.
+  void GoOn();
+
   // Returns the text that `id` completes: valid UTF-8, maybe empty.
   std::string Push(std::uint32_t id);
 

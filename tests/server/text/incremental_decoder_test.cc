@@ -57,6 +57,20 @@ TEST(IncrementalDecoderTest, StripsOneLeadingSpaceOfTheWholeText) {
   EXPECT_EQ(decoder.Push(1), " a");
 }
 
+TEST(IncrementalDecoderTest, KeepsTheSpaceOfATextThatGoesOn) {
+  const auto tokenizer = FixtureTokenizer("tokenizer_fallback");
+  const Ids ids = *tokenizer->EncodeIds("Hello there", false);
+  ASSERT_GT(ids.size(), 1u);
+  for (std::size_t cut = 0; cut <= ids.size(); ++cut) {
+    const std::span<const std::uint32_t> all(ids);
+    IncrementalDecoder decoder(*tokenizer, true);
+    if (cut > 0) decoder.GoOn();
+    std::string rest;
+    for (const std::uint32_t id : all.subspan(cut)) rest += decoder.Push(id);
+    EXPECT_EQ(tokenizer->Decode(all.first(cut), true) + rest + decoder.Finish(), "Hello there") << cut;
+  }
+}
+
 TEST(IncrementalDecoderTest, MetaspaceDropsTheMarksOfTheFirstTokenWithText) {
   const auto table =
       Table({"▁▁a", "▁b"}, R"({"type":"Metaspace","replacement":"▁","prepend_scheme":"first","split":true})");

@@ -152,6 +152,14 @@ void FlagParser::AddParsed(std::string_view name, std::string_view value_name, s
                     .parse = std::move(parse)});
 }
 
+void FlagParser::AddRepeated(std::string_view name, std::string_view value_name, std::string_view help,
+                             std::vector<std::string>* target) {
+  AddParsed(name, value_name, absl::StrCat(std::string(help), "; may be repeated"), [target](std::string_view text) {
+    target->emplace_back(text);
+    return absl::OkStatus();
+  });
+}
+
 void FlagParser::BeginGroup(std::string_view title) {
   CHECK(std::find(groups_.begin(), groups_.end(), title) == groups_.end()) << "group " << title << " is begun twice";
   groups_.emplace_back(title);

@@ -9,8 +9,8 @@
 //   flags.AddSwitch("json", "one JSON object per message", &options.json);
 //   if (std::optional<int> exit_status = ParseOrExit(flags, {argv + 1, argv + argc})) return *exit_status;
 //
-// `--flag value` and `--flag=value`; a switch takes no value, or `=true` and `=false`. Given twice, the last one wins.
-// Every parser knows --help and --version. Arguments that are no flags are errors.
+// `--flag value` and `--flag=value`; a switch takes no value, or `=true` and `=false`. Given twice, the last one wins,
+// unless it is one that repeats. Every parser knows --help and --version. Arguments that are no flags are errors.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -101,6 +101,10 @@ class FlagParser {
   // `shown_default` is for the help.
   void AddParsed(std::string_view name, std::string_view value_name, std::string_view help,
                  std::function<absl::Status(std::string_view)> parse, std::string_view shown_default = "");
+
+  // Declares --`name` VALUE, which may be given again and again: each value is appended to `target`.
+  void AddRepeated(std::string_view name, std::string_view value_name, std::string_view help,
+                   std::vector<std::string>* target);
 
   // Flags that are declared from here on are shown under `title` by --help. Before the first group they are just flags.
   void BeginGroup(std::string_view title);

@@ -158,6 +158,15 @@ TEST(Flags, UseTheCallersParser) {
   EXPECT_THAT(flags.Help(), HasSubstr("--device DEVICE  where to compute (default cpu)\n"));
 }
 
+TEST(Flags, MayRepeat) {
+  std::vector<std::string> stops;
+  FlagParser flags("program", "summary");
+  flags.AddRepeated("stop", "TEXT", "ends the output", &stops);
+  ASSERT_TRUE(flags.Parse({"--stop", "a", "--stop=b,c", "--stop", "a", "--stop="}).ok());
+  EXPECT_THAT(stops, ElementsAre("a", "b,c", "a", ""));
+  EXPECT_THAT(flags.Help(), HasSubstr("  --stop TEXT  ends the output; may be repeated\n"));
+}
+
 TEST(Flags, ShowFlagsAndDefaultsInTheHelp) {
   Options options;
   const std::string help = Declare(&options).Help();

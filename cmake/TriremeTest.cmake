@@ -17,3 +17,23 @@ function(trireme_test name)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
                        PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
 endfunction()
+
+option(TRIREME_FUZZ "Build libFuzzer programs (needs Clang)" OFF)
+
+# trireme_fuzz_target(NAME SOURCES a_fuzz.cc ... CORPUS dir [DEPS target ...] [LABELS label ...])
+# A test NAME_test that runs the target over its corpus and mutations of it; with -DTRIREME_FUZZ=ON (Clang, preset
+# `fuzz`) a libFuzzer program NAME too:
+#   cmake --preset fuzz && ninja -C build/fuzz gguf_fuzz
+#   mkdir -p /tmp/gguf && build/fuzz/fuzz/gguf_fuzz -max_total_time=300 /tmp/gguf tests/fixtures/fuzz/gguf
+function(trireme_fuzz_target name)
+  cmake_parse_arguments(ARG "" "CORPUS" "SOURCES;DEPS;LABELS" ${ARGN})
+  trireme_test(${name}_test SOURCES ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/fuzz_corpus_test.cc
+               DEPS ${ARG_DEPS} LABELS ${ARG_LABELS})
+  target_compile_definitions(${name}_test PRIVATE TRIREME_FUZZ_CORPUS="${ARG_CORPUS}")
+  if(TRIREME_FUZZ)
+    trireme_program(${name} SOURCES ${ARG_SOURCES} DEPS ${ARG_DEPS})
+    target_compile_definitions(${name} PRIVATE TRIREME_FIXTURES="${PROJECT_SOURCE_DIR}/tests/fixtures")
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+  endif()
+endfunction()

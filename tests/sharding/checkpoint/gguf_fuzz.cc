@@ -2,7 +2,8 @@
 
 #include "sharding/checkpoint/gguf_llama.h"
 #include "sharding/checkpoint/gguf_tokenizer_metadata.h"
-#include "tests/sharding/checkpoint/fuzz_target.h"
+#include "tests/sharding/checkpoint/exercise_tensor.h"
+#include "tests/support/fuzz_target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace trireme::sharding;

@@ -1,5 +1,6 @@
 #include "sharding/checkpoint/safetensors.h"
-#include "tests/sharding/checkpoint/fuzz_target.h"
+#include "tests/sharding/checkpoint/exercise_tensor.h"
+#include "tests/support/fuzz_target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace trireme::sharding;

@@ -4,17 +4,25 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "tests/sharding/checkpoint/checkpoint_files.h"
-#include "tests/sharding/checkpoint/fuzz_target.h"
+#include "tests/support/fuzz_target.h"
 
-namespace trireme::sharding {
+namespace trireme {
 namespace {
 
 constexpr int kMutationsPerSeed = 4000;
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
 
 std::vector<std::string> Corpus() {
   std::vector<std::filesystem::path> paths;
@@ -99,4 +107,4 @@ TEST(FuzzCorpus, EverySeedAndItsMutationsAreHandled) {
 }
 
 }  // namespace
-}  // namespace trireme::sharding
+}  // namespace trireme

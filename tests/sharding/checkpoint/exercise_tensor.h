@@ -1,4 +1,4 @@
-// A fuzz target: libFuzzer's entry point (option TRIREME_FUZZ), which fuzz_corpus_test.cc calls too.
+// What the fuzz targets of checkpoint parsers do with a tensor that a parser let through.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,12 +10,9 @@
 #include "sharding/checkpoint/tensor_info.h"
 #include "sharding/checkpoint/tensor_reader.h"
 
-// Never fails on any input but by CHECK, a sanitizer or a crash. Returns 0.
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
-
 namespace trireme::sharding {
 
-// What a parser let through must lie within the file and be readable: reads all of the tensor, and its last element.
+// It must lie within the file and be readable: reads all of the tensor, and its last element.
 inline void ExerciseTensor(const ByteSource& file, const TensorInfo& tensor) {
   CHECK_GE(tensor.byte_offset, 0);
   CHECK_GE(tensor.byte_size, 0);

@@ -5,7 +5,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "base/check.h"
 #include "base/status_macros.h"
 #include "server/service/status_details.h"
 #include "server/service/wire.h"
@@ -70,13 +69,7 @@ void GenerateCall::Submit(ValidatedGenerate validated) {
     MutexLock lock(mutex_);
     if (is_finished_) return;  // cancelled meanwhile
     id_ = request.id;
-    output_.emplace(GenerationOutput::Options{.request_id = request.id,
-                                              .num_prompt_tokens = static_cast<std::uint32_t>(request.prompt.size()),
-                                              .seed = request.sampling.seed,
-                                              .is_stream = validated.stream,
-                                              .skip_special_tokens = validated.skip_special_tokens,
-                                              .stop_token_ids = request.stopping.stop_token_ids,
-                                              .tokenizer = environment_.model->text.tokenizer()});
+    output_.emplace(std::move(validated.output));
   }
   const std::string id = request.id;
   const absl::Status status = environment_.engine->Submit(std::move(request), shared_from_this());
@@ -115,16 +108,19 @@ void GenerateCall::GiveUp(const absl::Status& status) {
   environment_.engine->Cancel(id, this);
 }
 
-void GenerateCall::OnPromptLogprobs(std::span<const GeneratedToken>) { CHECK(false) << " nobody asks for these"; }
+void GenerateCall::OnPromptLogprobs(std::span<const GeneratedToken> tokens) {
+  MutexLock lock(mutex_);
+  if (!is_finished_) output_->AddPromptLogprobs(tokens);
+}
 
-AfterTokens GenerateCall::OnTokens(std::uint32_t, std::span<const GeneratedToken> tokens) {
+AfterTokens GenerateCall::OnTokens(std::uint32_t index, std::span<const GeneratedToken> tokens) {
   const std::size_t max_unread_bytes = environment_.limits.max_unread_bytes;
   {
     MutexLock lock(mutex_);
     if (is_finished_) return AfterTokens::kContinue;  // a Cancel is under way
-    output_->Add(tokens);
+    const AfterTokens wish = output_->Add(index, tokens);
     WriteNext();
-    if (output_->num_unread_bytes() <= max_unread_bytes) return AfterTokens::kContinue;
+    if (output_->num_unread_bytes() <= max_unread_bytes) return wish;
   }
   GiveUp(WithReason(absl::ResourceExhaustedError(absl::StrCat("the client reads too slowly: more than ",
                                                               max_unread_bytes, " bytes wait for it")),
@@ -132,11 +128,10 @@ AfterTokens GenerateCall::OnTokens(std::uint32_t, std::span<const GeneratedToken
   return AfterTokens::kContinue;
 }
 
-void GenerateCall::OnFinish(std::uint32_t, const trireme::server::Finish& finish) {
+void GenerateCall::OnFinish(std::uint32_t index, const trireme::server::Finish& finish) {
   MutexLock lock(mutex_);
   if (is_finished_) return;
-  output_->End();
-  engine_finish_ = finish;
+  output_->End(index, finish);
   WriteNext();
 }
 
@@ -172,8 +167,8 @@ void GenerateCall::WriteNext() {
     message_ = SerializeResponse(output_->TakeChunk());
     is_writing_ = has_written_ = true;
     StartWrite(&message_);
-  } else if (engine_finish_) {
-    message_ = SerializeResponse(output_->TakeComplete(*engine_finish_));
+  } else if (output_->is_ended()) {
+    message_ = SerializeResponse(output_->TakeComplete());
     is_finished_ = true;
     StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
   }

@@ -77,8 +77,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   Mutex mutex_;
   std::string id_ ABSL_GUARDED_BY(mutex_);
   std::optional<GenerationOutput> output_ ABSL_GUARDED_BY(mutex_);  // from the moment the engine may call
-  std::optional<trireme::server::Finish> engine_finish_ ABSL_GUARDED_BY(mutex_);
-  grpc::ByteBuffer message_ ABSL_GUARDED_BY(mutex_);  // unchanged while it is written
+  grpc::ByteBuffer message_ ABSL_GUARDED_BY(mutex_);                // unchanged while it is written
   bool is_writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_written_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_finished_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,5 +1,6 @@
 #include "server/service/generation_output.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -7,25 +8,6 @@
 
 namespace trireme::server {
 namespace {
-
-// Tag, length and varint of one id; an estimate is enough for a bound.
-constexpr std::size_t kBytesPerTokenId = 4;
-
-v1::FinishReason ToProto(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kEos:
-      return v1::FINISH_REASON_EOS;
-    case FinishReason::kStop:
-      return v1::FINISH_REASON_STOP;
-    case FinishReason::kLength:
-      return v1::FINISH_REASON_LENGTH;
-    case FinishReason::kTimeLimit:
-      return v1::FINISH_REASON_TIME_LIMIT;
-    case FinishReason::kAborted:
-      return v1::FINISH_REASON_ABORTED;
-  }
-  CHECK(false) << " finish reason " << static_cast<int>(reason);
-}
 
 v1::Timings ToProto(const RequestTimings& timings) {
   v1::Timings proto;
@@ -35,83 +17,72 @@ v1::Timings ToProto(const RequestTimings& timings) {
   return proto;
 }
 
+std::optional<absl::Duration> Earlier(std::optional<absl::Duration> a, std::optional<absl::Duration> b) {
+  return a && b ? std::min(a, b) : a ? a : b;
+}
+
+// Of several continuations: when the first began, and when the last ended.
+RequestTimings Joined(const RequestTimings& a, const RequestTimings& b) {
+  return {.first_scheduled = Earlier(a.first_scheduled, b.first_scheduled),
+          .first_token = Earlier(a.first_token, b.first_token),
+          .finished = std::max(a.finished, b.finished)};
+}
+
 }  // namespace
 
-GenerationOutput::GenerationOutput(Options options) : options_(std::move(options)) {
-  if (options_.tokenizer != nullptr) decoder_.emplace(*options_.tokenizer, options_.skip_special_tokens);
+GenerationOutput::GenerationOutput(OutputPlan plan) : plan_(std::move(plan)) {
+  CHECK_GT(plan_.n, 0u);
+  continuations_.reserve(plan_.n);
+  for (std::uint32_t index = 0; index < plan_.n; ++index) continuations_.emplace_back(plan_, index);
 }
 
-void GenerationOutput::Add(std::span<const GeneratedToken> tokens) {
-  for (const GeneratedToken& token : tokens) {
-    whole_.add_token_ids(token.token_id);
-    if (options_.is_stream) {
-      delta_.add_token_ids(token.token_id);
-      num_unread_bytes_ += kBytesPerTokenId;
-    }
-    AddLogprob(token);
-    if (decoder_ && !options_.stop_token_ids.contains(token.token_id)) AddText(decoder_->Push(token.token_id));
-  }
+AfterTokens GenerationOutput::Add(std::uint32_t index, std::span<const GeneratedToken> tokens) {
+  return continuations_.at(index).Add(tokens);
 }
 
-void GenerationOutput::End() {
-  if (decoder_) AddText(decoder_->Finish());
+void GenerationOutput::End(std::uint32_t index, const Finish& finish) {
+  continuations_.at(index).End(finish);
+  ++num_ended_;
+  num_cached_tokens_ = finish.cached_tokens;
+  timings_ = Joined(timings_, finish.timings);
 }
 
-void GenerationOutput::AddText(std::string text) {
-  whole_.mutable_text()->append(text);
-  if (!options_.is_stream) return;
-  delta_.mutable_text()->append(text);
-  num_unread_bytes_ += text.size();
+bool GenerationOutput::has_delta() const {
+  return std::any_of(continuations_.begin(), continuations_.end(),
+                     [](const ContinuationOutput& continuation) { return continuation.has_delta(); });
 }
 
-void GenerationOutput::AddLogprob(const GeneratedToken& token) {
-  if (!token.logprob) return;
-  v1::TokenLogprob& proto = options_.is_stream ? *delta_.add_logprobs() : *whole_.add_logprobs();
-  proto.set_token_id(token.token_id);
-  proto.set_token(TokenBytes(token.token_id));
-  proto.set_logprob(token.logprob->logprob);
-  proto.set_rank(token.logprob->rank);
-  for (const TopLogprob& top : token.logprob->top) {
-    v1::TopLogprob& top_proto = *proto.add_top();
-    top_proto.set_token_id(top.token_id);
-    top_proto.set_token(TokenBytes(top.token_id));
-    top_proto.set_logprob(top.logprob);
-  }
-  if (options_.is_stream) num_unread_bytes_ += proto.ByteSizeLong();
-}
-
-std::string GenerationOutput::TokenBytes(std::uint32_t id) const {
-  return options_.tokenizer == nullptr ? "" : options_.tokenizer->TokenBytes(id);
-}
-
-v1::Usage GenerationOutput::usage() const {
-  v1::Usage usage;
-  usage.set_prompt_tokens(options_.num_prompt_tokens);
-  usage.set_completion_tokens(static_cast<std::uint32_t>(whole_.token_ids_size()));
-  return usage;
+std::size_t GenerationOutput::num_unread_bytes() const {
+  std::size_t total = 0;
+  for (const ContinuationOutput& continuation : continuations_) total += continuation.num_unread_bytes();
+  return total;
 }
 
 v1::GenerateResponse GenerationOutput::TakeChunk() {
   CHECK(has_delta());
+  while (!continuations_[next_].has_delta()) next_ = (next_ + 1) % continuations_.size();
   v1::GenerateResponse response;
-  response.set_request_id(options_.request_id);
-  *delta_.mutable_usage() = usage();
-  *response.mutable_chunk() = std::exchange(delta_, v1::Chunk());
-  num_unread_bytes_ = 0;
+  response.set_request_id(plan_.request_id);
+  *response.mutable_chunk() = continuations_[next_].TakeChunk();
+  next_ = (next_ + 1) % continuations_.size();
   return response;
 }
 
-v1::GenerateResponse GenerationOutput::TakeComplete(const Finish& finish) {
-  CHECK(!has_delta());
+v1::GenerateResponse GenerationOutput::TakeComplete() {
+  CHECK(is_ended() && !has_delta());
   v1::GenerateResponse response;
-  response.set_request_id(options_.request_id);
+  response.set_request_id(plan_.request_id);
   v1::Complete& complete = *response.mutable_complete();
-  *complete.mutable_usage() = usage();
-  complete.set_seed(options_.seed);
-  *complete.mutable_timings() = ToProto(finish.timings);
-  whole_.set_finish_reason(ToProto(finish.reason));
-  if (finish.matched_stop_token_id) whole_.set_matched_stop_token_id(*finish.matched_stop_token_id);
-  *complete.add_completions() = std::exchange(whole_, v1::Completion());
+  std::uint32_t num_tokens = 0;
+  for (ContinuationOutput& continuation : continuations_) {
+    num_tokens += continuation.num_tokens();
+    *complete.add_completions() = continuation.TakeCompletion();
+  }
+  complete.mutable_usage()->set_prompt_tokens(plan_.num_prompt_tokens);
+  complete.mutable_usage()->set_completion_tokens(num_tokens);
+  complete.mutable_usage()->set_cached_tokens(num_cached_tokens_);
+  complete.set_seed(plan_.seed);
+  *complete.mutable_timings() = ToProto(timings_);
   return response;
 }
 

@@ -48,12 +48,19 @@ void FillSampling(const SamplingDefaults& defaults, v1::SamplingParams& proto) {
 }
 
 void FillLimits(const ServiceLimits& limits, v1::Limits& proto) {
+  proto.set_max_stop_strings(limits.max_stop_strings);
+  proto.set_max_stop_string_bytes(limits.max_stop_string_bytes);
   proto.set_max_stop_token_ids(limits.max_stop_token_ids);
   proto.set_max_logprobs(limits.max_logprobs);
+  proto.set_max_n(limits.max_n);
   proto.set_max_message_bytes(limits.max_message_bytes);
   proto.set_max_text_bytes(limits.max_text_bytes);
   proto.set_max_request_id_bytes(limits.max_request_id_bytes);
   proto.set_max_unread_bytes(limits.max_unread_bytes);
+  proto.set_max_bad_words(limits.max_bad_words);
+  proto.set_max_bad_word_bytes(limits.max_bad_word_bytes);
+  proto.set_max_logit_bias(limits.max_logit_bias);
+  proto.set_max_cache_salt_bytes(limits.max_cache_salt_bytes);
 }
 
 }  // namespace

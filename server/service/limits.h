@@ -14,12 +14,23 @@ constexpr bool IsTemperature(float value) {
   return value == 0 || (value >= kMinTemperature && value <= kMaxTemperature);
 }
 
+// A penalty of 1 does nothing; far from it the product of logit and penalty could leave float's range.
+inline constexpr float kMinRepetitionPenalty = 0.01f;
+inline constexpr float kMaxRepetitionPenalty = 100;
+
 struct ServiceLimits {
   std::uint32_t max_message_bytes = 64u << 20;  // of a request, encoded; gRPC refuses a larger one
   std::uint32_t max_text_bytes = 1u << 20;      // of text, of a chat, of a rendered chat
   std::uint32_t max_request_id_bytes = 128;
+  std::uint32_t max_cache_salt_bytes = 128;
   std::uint32_t max_stop_token_ids = 256;
+  std::uint32_t max_stop_strings = 64;
+  std::uint32_t max_stop_string_bytes = 1024;
+  std::uint32_t max_bad_words = 256;
+  std::uint32_t max_bad_word_bytes = 256;
+  std::uint32_t max_logit_bias = 1024;  // entries
   std::uint32_t max_logprobs = 20;
+  std::uint32_t max_n = 64;
   // What may wait for a client that reads slowly. Beside it gRPC itself holds about 4 MB for each stream.
   std::uint32_t max_unread_bytes = 1u << 20;
 

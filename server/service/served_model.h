@@ -15,6 +15,9 @@ struct SamplingDefaults {
   float temperature = 1;
   std::uint32_t top_k = 0;
   float top_p = 1;
+  float min_p = 0;
+  float typical_p = 1;
+  float repetition_penalty = 1;
 };
 
 // Immutable once the server listens.

@@ -13,7 +13,6 @@ using google::protobuf::Message;
 
 constexpr std::string_view kUnserved[] = {
     "priority",
-    "truncate_prompt_tokens",
     "cache_salt",
     "json_schema",
     "json_object",
@@ -27,14 +26,9 @@ constexpr std::string_view kUnserved[] = {
     "sampling.presence_penalty",
     "sampling.frequency_penalty",
     "sampling.logit_bias",
-    "sampling.n",
     "stopping.min_tokens",
-    "stopping.stop",
-    "stopping.include_stop_str_in_output",
-    "stopping.time_limit",
     "stopping.bad_words",
     "output.prompt_logprobs",
-    "output.echo",
 };
 
 // Whether the field at `path` is there; `path` goes through messages that are not repeated.

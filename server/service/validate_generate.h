@@ -2,6 +2,7 @@
 #pragma once
 #include "absl/status/statusor.h"
 #include "server/engine/request.h"
+#include "server/service/continuation_output.h"
 #include "server/service/limits.h"
 #include "server/service/served_model.h"
 #include "trireme/v1/generate.pb.h"
@@ -10,14 +11,14 @@ namespace trireme::server {
 
 struct ValidatedGenerate {
   Request request;  // complete but for the deadline; id and seed are chosen if none was given
-  bool stream = true;
-  bool skip_special_tokens = true;
+  OutputPlan output;
 };
 
 // Tokenizes and renders, which may take long: not for gRPC's threads.
 //
 // NOT_FOUND: another model. INVALID_ARGUMENT: all that is wrong at once, or a prompt longer than the context.
-// UNIMPLEMENTED: fields of UnservedFields(). FAILED_PRECONDITION: text or chat without tokenizer or template.
+// UNIMPLEMENTED: fields of UnservedFields(). FAILED_PRECONDITION: text, a chat, or fields that are about text without
+// tokenizer or template.
 absl::StatusOr<ValidatedGenerate> ValidateGenerate(const ServedModel& model, const ServiceLimits& limits,
                                                    const v1::GenerateRequest& request);
 

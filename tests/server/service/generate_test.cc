@@ -105,6 +105,105 @@ TEST(Generate, EndsAtAStopToken) {
   EXPECT_EQ(result.completion().text(), result.ChunkText());
 }
 
+// A few bytes from the middle of `text`, of whole code points.
+std::string PieceOf(const std::string& text) {
+  const auto boundary = [&text](std::size_t at) {
+    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
+    return at;
+  };
+  const std::size_t begin = boundary(text.size() / 2);
+  return text.substr(begin, boundary(begin + 4) - begin);
+}
+
+TEST(Generate, EndsAtAStopString) {
+  TestServer server;
+  const Tokenizer& tokenizer = *server.model().text.tokenizer();
+  const std::string whole = tokenizer.Decode(FortyExpected(), /*skip_special=*/true);
+  const std::string stop = PieceOf(whole);
+  v1::GenerateRequest request = FortyTokens();
+  request.mutable_stopping()->add_stop("never there");
+  request.mutable_stopping()->add_stop(stop);
+  const GenerateResult stream = server.Generate(request);
+  ASSERT_TRUE(stream.status.ok()) << stream.status.error_message();
+  EXPECT_EQ(stream.completion().text(), whole.substr(0, whole.find(stop)));
+  EXPECT_EQ(stream.completion().finish_reason(), v1::FINISH_REASON_STOP);
+  EXPECT_EQ(stream.completion().matched_stop_string(), stop);
+  EXPECT_EQ(stream.ChunkText(), stream.completion().text());
+  EXPECT_EQ(stream.ChunkTokenIds(), IdsOf(stream.completion()));
+  EXPECT_LT(stream.ChunkTokenIds().size(), 40u);
+  EXPECT_THAT(tokenizer.Decode(stream.ChunkTokenIds(), true), ::testing::HasSubstr(stop)) << "ids are all there";
+  request.set_stream(false);
+  EXPECT_EQ(server.Generate(request).completion().SerializeAsString(), stream.completion().SerializeAsString());
+  request.mutable_stopping()->set_include_stop_str_in_output(true);
+  EXPECT_EQ(server.Generate(request).completion().text(), whole.substr(0, whole.find(stop)) + stop);
+  EXPECT_TRUE(server.BecomesIdle());
+}
+
+TEST(Generate, EchoesThePromptBeforeTheText) {
+  TestServer server;
+  v1::GenerateRequest request = FortyTokens();
+  request.set_text("Hello there");
+  const GenerateResult plain = server.Generate(request);
+  request.mutable_output()->set_echo(true);
+  const GenerateResult echo = server.Generate(request);
+  ASSERT_TRUE(echo.status.ok()) << echo.status.error_message();
+  EXPECT_EQ(echo.completion().text(), "Hello there" + plain.completion().text());
+  EXPECT_EQ(echo.ChunkText(), echo.completion().text());
+  EXPECT_EQ(IdsOf(echo.completion()), IdsOf(plain.completion()));
+}
+
+TEST(Generate, GivesSeveralContinuationsByIndex) {
+  TestServer server;
+  v1::GenerateRequest request = FortyTokens();
+  request.mutable_sampling()->set_n(3);
+  const GenerateResult stream = server.Generate(request);
+  ASSERT_TRUE(stream.status.ok()) << stream.status.error_message();
+  ASSERT_EQ(stream.complete->completions_size(), 3);
+  EXPECT_EQ(stream.complete->usage().prompt_tokens(), 3u);
+  EXPECT_EQ(stream.complete->usage().completion_tokens(), 120u);
+  for (std::uint32_t index = 0; index < 3; ++index) {
+    const v1::Completion& completion = stream.complete->completions(static_cast<int>(index));
+    EXPECT_EQ(completion.index(), index);
+    EXPECT_EQ(IdsOf(completion), FakeContinuation({5, 6, 7}, kSeed, kTestVocabulary, 40, index));
+    std::string text;
+    for (const v1::Chunk& chunk : stream.chunks) text += chunk.index() == index ? chunk.text() : "";
+    EXPECT_EQ(completion.text(), text);
+  }
+  request.set_stream(false);
+  const GenerateResult single = server.Generate(request);
+  for (int index = 0; index < 3; ++index) {
+    EXPECT_EQ(single.complete.value().completions(index).SerializeAsString(),
+              stream.complete->completions(index).SerializeAsString());
+  }
+}
+
+TEST(Generate, EndsEachContinuationAtItsOwnStopString) {
+  TestServer server;
+  const Tokenizer& tokenizer = *server.model().text.tokenizer();
+  const std::string first = tokenizer.Decode(FortyExpected(), /*skip_special=*/true);
+  v1::GenerateRequest request = FortyTokens();
+  request.mutable_sampling()->set_n(2);
+  request.mutable_stopping()->add_stop(PieceOf(first));
+  const GenerateResult result = server.Generate(request);
+  ASSERT_TRUE(result.status.ok()) << result.status.error_message();
+  EXPECT_EQ(result.complete->completions(0).finish_reason(), v1::FINISH_REASON_STOP);
+  EXPECT_EQ(result.complete->completions(1).finish_reason(), v1::FINISH_REASON_LENGTH);
+  EXPECT_EQ(result.complete->completions(1).token_ids_size(), 40);
+  EXPECT_TRUE(server.BecomesIdle());
+}
+
+TEST(Generate, EndsNormallyAtItsTimeLimit) {
+  TestServer server({.group = TestGroup(absl::Milliseconds(2))});
+  v1::GenerateRequest request = FortyTokens();
+  request.mutable_stopping()->set_max_tokens(1000);
+  request.mutable_stopping()->mutable_time_limit()->set_nanos(200'000'000);
+  const GenerateResult result = server.Generate(request);
+  ASSERT_TRUE(result.status.ok()) << result.status.error_message();
+  EXPECT_EQ(result.completion().finish_reason(), v1::FINISH_REASON_TIME_LIMIT);
+  EXPECT_LT(result.completion().token_ids_size(), 1000);
+  EXPECT_EQ(result.completion().text(), result.ChunkText());
+}
+
 TEST(Generate, EndsAtTheEndOfSequenceUnlessToldToIgnoreIt) {
   ServedModel model = TextTestModel();
   model.eos_token_ids = {FortyExpected()[3]};

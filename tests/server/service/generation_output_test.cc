@@ -20,7 +20,7 @@ std::shared_ptr<const Tokenizer> TestTokenizer() {
   return model->text.tokenizer();
 }
 
-GenerationOutput::Options WithText(bool is_stream = true) {
+OutputPlan WithText(bool is_stream = true) {
   return {.request_id = "r", .num_prompt_tokens = 5, .seed = 9, .is_stream = is_stream, .tokenizer = TestTokenizer()};
 }
 
@@ -50,12 +50,12 @@ TEST(GenerationOutput, SumsDeltasToTheWholeHoweverTheyAreCut) {
     };
     for (int i = 0; i < 40; ++i) {
       ids.push_back(random() % kTestVocabulary);  // mostly no valid UTF-8
-      output.Add(Tokens({ids.back()}));
+      output.Add(0, Tokens({ids.back()}));
       if (random() % 3 == 0) take();
     }
-    output.End();
+    output.End(0, {});
     if (output.has_delta()) take();
-    const v1::Completion completion = output.TakeComplete({}).complete().completions(0);
+    const v1::Completion completion = output.TakeComplete().complete().completions(0);
     EXPECT_EQ(text, completion.text());
     EXPECT_EQ(text, TestTokenizer()->Decode(ids, /*skip_special=*/true));
     EXPECT_EQ(chunk_ids, ids);
@@ -66,39 +66,36 @@ TEST(GenerationOutput, SumsDeltasToTheWholeHoweverTheyAreCut) {
 TEST(GenerationOutput, SaysTheSameInOneAnswer) {
   GenerationOutput stream(WithText()), single(WithText(/*is_stream=*/false));
   const std::vector<std::uint32_t> ids = {476, 462, 194, 189, 487, 190};
-  stream.Add(Tokens(ids));
-  single.Add(Tokens(ids));
+  stream.Add(0, Tokens(ids));
+  single.Add(0, Tokens(ids));
   EXPECT_FALSE(single.has_delta());
-  stream.End();
-  single.End();
+  stream.End(0, {});
+  single.End(0, {});
   stream.TakeChunk();
-  EXPECT_EQ(stream.TakeComplete({}).SerializeAsString(), single.TakeComplete({}).SerializeAsString());
+  EXPECT_EQ(stream.TakeComplete().SerializeAsString(), single.TakeComplete().SerializeAsString());
 }
 
 TEST(GenerationOutput, GivesOutHeldBackBytesAtTheEnd) {
   GenerationOutput output(WithText());
   const std::vector<std::uint32_t> emoji = *TestTokenizer()->EncodeIds("\xf0\x9f\x98\x80", false);
   ASSERT_GT(emoji.size(), 1u);
-  output.Add(Tokens({emoji.front()}));
+  output.Add(0, Tokens({emoji.front()}));
   EXPECT_EQ(output.TakeChunk().chunk().text(), "");
   EXPECT_FALSE(output.has_delta());
-  output.End();
+  output.End(0, {});
   ASSERT_TRUE(output.has_delta());
   EXPECT_EQ(output.TakeChunk().chunk().text(), "\xef\xbf\xbd");
 }
 
 TEST(GenerationOutput, LeavesOutTheTextOfStopTokensButNotTheirIds) {
-  GenerationOutput::Options options = WithText(/*is_stream=*/false);
+  OutputPlan plan = WithText(/*is_stream=*/false);
   std::vector<std::uint32_t> ids = *TestTokenizer()->EncodeIds("a", false);
   ids.push_back(TestTokenizer()->EncodeIds("b", false)->front());
-  options.stop_token_ids = {ids.back()};
-  GenerationOutput output(options);
-  output.Add(Tokens(ids));
-  output.End();
-  const v1::Completion completion =
-      output.TakeComplete({.reason = FinishReason::kStop, .matched_stop_token_id = ids.back(), .timings = {}})
-          .complete()
-          .completions(0);
+  plan.stop_token_ids = {ids.back()};
+  GenerationOutput output(plan);
+  output.Add(0, Tokens(ids));
+  output.End(0, {.reason = FinishReason::kStop, .matched_stop_token_id = ids.back(), .timings = {}});
+  const v1::Completion completion = output.TakeComplete().complete().completions(0);
   EXPECT_EQ(completion.text(), "a");
   EXPECT_THAT(IdsOf(completion.token_ids()), ElementsAreArray(ids));
   EXPECT_EQ(completion.finish_reason(), v1::FINISH_REASON_STOP);
@@ -107,12 +104,12 @@ TEST(GenerationOutput, LeavesOutTheTextOfStopTokensButNotTheirIds) {
 
 TEST(GenerationOutput, ShowsSpecialTokensOnlyIfAskedTo) {
   for (const bool skip : {true, false}) {
-    GenerationOutput::Options options = WithText(/*is_stream=*/false);
-    options.skip_special_tokens = skip;
-    GenerationOutput output(options);
-    output.Add(Tokens({507}));
-    output.End();
-    EXPECT_EQ(output.TakeComplete({}).complete().completions(0).text(), skip ? "" : "<|im_end|>");
+    OutputPlan plan = WithText(/*is_stream=*/false);
+    plan.skip_special_tokens = skip;
+    GenerationOutput output(plan);
+    output.Add(0, Tokens({507}));
+    output.End(0, {});
+    EXPECT_EQ(output.TakeComplete().complete().completions(0).text(), skip ? "" : "<|im_end|>");
   }
 }
 
@@ -121,11 +118,11 @@ TEST(GenerationOutput, TellsLogprobsOncePerToken) {
                              .logprob = TokenLogprob{.logprob = -1.5f, .rank = 2, .top = {{65, -0.5f}, {64, -1.5f}}}};
   for (const bool is_stream : {true, false}) {
     GenerationOutput output(WithText(is_stream));
-    output.Add({&token, 1});
-    output.End();
+    output.Add(0, {&token, 1});
+    output.End(0, {});
     google::protobuf::RepeatedPtrField<v1::TokenLogprob> in_chunk;
     if (is_stream) in_chunk = output.TakeChunk().chunk().logprobs();
-    const v1::Completion completion = output.TakeComplete({}).complete().completions(0);
+    const v1::Completion completion = output.TakeComplete().complete().completions(0);
     EXPECT_EQ(completion.logprobs_size(), is_stream ? 0 : 1);
     const v1::TokenLogprob& logprob = is_stream ? in_chunk.at(0) : completion.logprobs(0);
     EXPECT_EQ(logprob.token_id(), 64u);
@@ -140,8 +137,8 @@ TEST(GenerationOutput, TellsLogprobsOncePerToken) {
 
 TEST(GenerationOutput, HasNoTextWithoutATokenizer) {
   GenerationOutput output({.request_id = "r"});
-  output.Add(Tokens({1, 2}));
-  output.End();
+  output.Add(0, Tokens({1, 2}));
+  output.End(0, {});
   const v1::Chunk chunk = output.TakeChunk().chunk();
   EXPECT_EQ(chunk.text(), "");
   EXPECT_THAT(IdsOf(chunk.token_ids()), ElementsAre(1, 2));
@@ -149,14 +146,16 @@ TEST(GenerationOutput, HasNoTextWithoutATokenizer) {
 
 TEST(GenerationOutput, TellsSeedUsageAndTimings) {
   GenerationOutput output(WithText(/*is_stream=*/false));
-  output.End();
   Finish finish{.reason = FinishReason::kAborted, .matched_stop_token_id = std::nullopt, .timings = {}};
   finish.timings.first_scheduled = absl::Milliseconds(1250);
   finish.timings.finished = absl::Seconds(3);
-  const v1::Complete complete = output.TakeComplete(finish).complete();
+  finish.cached_tokens = 4;
+  output.End(0, finish);
+  const v1::Complete complete = output.TakeComplete().complete();
   EXPECT_EQ(complete.seed(), 9u);
   EXPECT_EQ(complete.usage().prompt_tokens(), 5u);
   EXPECT_EQ(complete.usage().completion_tokens(), 0u);
+  EXPECT_EQ(complete.usage().cached_tokens(), 4u);
   EXPECT_EQ(complete.timings().first_scheduled().seconds(), 1);
   EXPECT_EQ(complete.timings().first_scheduled().nanos(), 250'000'000);
   EXPECT_FALSE(complete.timings().has_first_token());
@@ -168,11 +167,216 @@ TEST(GenerationOutput, TellsSeedUsageAndTimings) {
 TEST(GenerationOutput, CountsWhatWaits) {
   GenerationOutput output(WithText());
   EXPECT_EQ(output.num_unread_bytes(), 0u);
-  output.Add(Tokens({64, 65}));
+  output.Add(0, Tokens({64, 65}));
   const std::size_t before = output.num_unread_bytes();
   EXPECT_GT(before, 2u);
   output.TakeChunk();
   EXPECT_EQ(output.num_unread_bytes(), 0u);
+}
+
+std::shared_ptr<const StopStrings> Stops(std::vector<std::string> strings) {
+  return std::make_shared<const StopStrings>(std::move(strings));
+}
+
+std::vector<GeneratedToken> TextTokens(const std::string& text) {
+  return Tokens(*TestTokenizer()->EncodeIds(text, false));
+}
+
+TEST(StopStringOutput, EndsTheTextAndKeepsTheTokens) {
+  for (const bool includes_stop : {false, true}) {
+    OutputPlan plan = WithText();
+    plan.stop_strings = Stops({"lo th"});
+    plan.includes_stop = includes_stop;
+    GenerationOutput output(plan);
+    const std::vector<GeneratedToken> tokens = TextTokens("Hello there, you");
+    std::size_t num_added = 0;
+    AfterTokens wish = AfterTokens::kContinue;
+    while (wish == AfterTokens::kContinue && num_added < tokens.size()) wish = output.Add(0, {&tokens[num_added++], 1});
+    EXPECT_EQ(wish, AfterTokens::kStop);
+    EXPECT_LT(num_added, tokens.size());
+    output.End(0, {.reason = FinishReason::kStop, .matched_stop_token_id = std::nullopt, .timings = {}});
+    EXPECT_EQ(output.TakeChunk().chunk().text(), includes_stop ? "Hello th" : "Hel");
+    const v1::Completion completion = output.TakeComplete().complete().completions(0);
+    EXPECT_EQ(completion.text(), includes_stop ? "Hello th" : "Hel");
+    EXPECT_EQ(completion.token_ids_size(), static_cast<int>(num_added));
+    EXPECT_EQ(completion.finish_reason(), v1::FINISH_REASON_STOP);
+    EXPECT_EQ(completion.matched_stop_string(), "lo th");
+  }
+}
+
+TEST(StopStringOutput, LeavesOutTokensThatComeAfter) {
+  OutputPlan plan = WithText(/*is_stream=*/false);
+  plan.stop_strings = Stops({"b"});
+  GenerationOutput output(plan);
+  std::vector<GeneratedToken> tokens;
+  for (const char* letter : {"a", "b", "c"}) tokens.push_back(TextTokens(letter).front());
+  EXPECT_EQ(output.Add(0, tokens), AfterTokens::kStop);
+  EXPECT_EQ(output.Add(0, TextTokens("d")), AfterTokens::kStop);
+  output.End(0, {});
+  const v1::Complete complete = output.TakeComplete().complete();
+  EXPECT_EQ(complete.completions(0).text(), "a");
+  EXPECT_EQ(complete.usage().completion_tokens(), 2u);
+}
+
+TEST(StopStringOutput, HoldsBackNoMoreThanABeginning) {
+  OutputPlan plan = WithText();
+  plan.stop_strings = Stops({"bcd"});
+  GenerationOutput output(plan);
+  output.Add(0, TextTokens("abc"));
+  EXPECT_EQ(output.TakeChunk().chunk().text(), "a");
+  output.Add(0, TextTokens("e"));
+  EXPECT_EQ(output.TakeChunk().chunk().text(), "bce");
+  output.Add(0, TextTokens("b"));
+  EXPECT_EQ(output.TakeChunk().chunk().text(), "");
+  output.End(0, {});
+  EXPECT_EQ(output.TakeChunk().chunk().text(), "b");
+  EXPECT_EQ(output.TakeComplete().complete().completions(0).finish_reason(), v1::FINISH_REASON_LENGTH);
+}
+
+TEST(StopStringOutput, GoesBeforeTheEnginesReason) {
+  OutputPlan plan = WithText(/*is_stream=*/false);
+  plan.skip_special_tokens = false;
+  plan.stop_strings = Stops({"<|im_end|>"});
+  GenerationOutput output(plan);
+  EXPECT_EQ(output.Add(0, Tokens({507})), AfterTokens::kStop);
+  output.End(0, {.reason = FinishReason::kEos, .matched_stop_token_id = 507, .timings = {}});
+  const v1::Completion completion = output.TakeComplete().complete().completions(0);
+  EXPECT_EQ(completion.finish_reason(), v1::FINISH_REASON_STOP);
+  EXPECT_EQ(completion.matched_stop_string(), "<|im_end|>");
+  EXPECT_EQ(completion.text(), "");
+}
+
+TEST(StopStringOutput, CountsOnlyIfATokenAfterTheFewestCompletesIt) {
+  const std::string text = "abab";
+  const std::vector<std::string> expected = {"", "", "ab", "ab", "abab"};
+  for (std::uint32_t min_tokens = 0; min_tokens < expected.size(); ++min_tokens) {
+    OutputPlan plan = WithText(/*is_stream=*/false);
+    plan.stop_strings = Stops({"ab"});
+    plan.min_tokens = min_tokens;
+    GenerationOutput output(plan);
+    for (const char letter : text) output.Add(0, TextTokens(std::string(1, letter)));
+    output.End(0, {});
+    EXPECT_EQ(output.TakeComplete().complete().completions(0).text(), expected[min_tokens]) << min_tokens;
+  }
+}
+
+TEST(StopTokenOutput, HasItsTextIfAskedFor) {
+  OutputPlan plan = WithText(/*is_stream=*/false);
+  plan.stop_token_ids = {TextTokens("b").front().token_id};
+  plan.includes_stop = true;
+  GenerationOutput output(plan);
+  output.Add(0, TextTokens("a"));
+  output.Add(0, TextTokens("b"));
+  output.End(0, {});
+  EXPECT_EQ(output.TakeComplete().complete().completions(0).text(), "ab");
+}
+
+TEST(EchoOutput, BeginsTheTextWithThePromptWhichIsNotSearched) {
+  for (const bool is_stream : {true, false}) {
+    OutputPlan plan = WithText(is_stream);
+    plan.echo = "the prompt b";
+    plan.stop_strings = Stops({"b"});
+    GenerationOutput output(plan);
+    EXPECT_FALSE(output.has_delta()) << "nothing is sent before the first token";
+    EXPECT_EQ(output.num_unread_bytes(), 0u);
+    output.Add(0, TextTokens("a"));
+    if (is_stream) {
+      EXPECT_EQ(output.TakeChunk().chunk().text(), "the prompt ba");
+    }
+    output.Add(0, TextTokens("cb"));
+    output.End(0, {});
+    if (is_stream) {
+      EXPECT_EQ(output.TakeChunk().chunk().text(), "c");
+    }
+    const v1::Completion completion = output.TakeComplete().complete().completions(0);
+    EXPECT_EQ(completion.text(), "the prompt bac");
+    EXPECT_EQ(completion.token_ids_size(), 3) << "the prompt's are not among them";
+  }
+}
+
+TEST(EchoOutput, IsToldWhereNoTokenComes) {
+  OutputPlan plan = WithText();
+  plan.echo = "prompt";
+  GenerationOutput output(plan);
+  output.End(0, {.reason = FinishReason::kAborted, .matched_stop_token_id = std::nullopt, .timings = {}});
+  ASSERT_TRUE(output.has_delta());
+  EXPECT_EQ(output.TakeChunk().chunk().text(), "prompt");
+  EXPECT_EQ(output.TakeComplete().complete().completions(0).text(), "prompt");
+}
+
+std::vector<GeneratedToken> WithLogprobs(const std::vector<std::uint32_t>& ids) {
+  std::vector<GeneratedToken> tokens = Tokens(ids);
+  for (GeneratedToken& token : tokens) token.logprob = TokenLogprob{.logprob = -2, .rank = 3, .top = {}};
+  return tokens;
+}
+
+TEST(PromptLogprobs, ComeInTheFirstChunkOfTheFirstContinuation) {
+  OutputPlan plan = WithText();
+  plan.n = 2;
+  GenerationOutput output(plan);
+  output.AddPromptLogprobs(WithLogprobs({7, 8}));
+  output.AddPromptLogprobs(WithLogprobs({9}));
+  EXPECT_FALSE(output.has_delta());
+  EXPECT_EQ(output.num_unread_bytes(), 0u);
+  output.Add(1, Tokens({64}));
+  EXPECT_EQ(output.TakeChunk().chunk().prompt_logprobs_size(), 0);
+  output.Add(0, Tokens({64}));
+  const v1::Chunk chunk = output.TakeChunk().chunk();
+  ASSERT_EQ(chunk.prompt_logprobs_size(), 3);
+  EXPECT_EQ(chunk.prompt_logprobs(2).token_id(), 9u);
+  EXPECT_EQ(chunk.prompt_logprobs(2).token(), TestTokenizer()->TokenBytes(9));
+  EXPECT_EQ(chunk.prompt_logprobs(2).rank(), 3u);
+  output.Add(0, Tokens({65}));
+  EXPECT_EQ(output.TakeChunk().chunk().prompt_logprobs_size(), 0);
+}
+
+TEST(PromptLogprobs, AreInASingleAnswer) {
+  OutputPlan plan = WithText(/*is_stream=*/false);
+  plan.n = 2;
+  plan.echo = "prompt";
+  GenerationOutput output(plan);
+  output.AddPromptLogprobs(WithLogprobs({7, 8}));
+  output.End(0, {});
+  output.End(1, {});
+  const v1::Complete complete = output.TakeComplete().complete();
+  EXPECT_EQ(complete.completions(0).prompt_logprobs_size(), 2);
+  EXPECT_EQ(complete.completions(1).prompt_logprobs_size(), 0);
+}
+
+TEST(SeveralContinuations, TakeTurnsAndAreCountedTogether) {
+  OutputPlan plan = WithText();
+  plan.n = 3;
+  GenerationOutput output(plan);
+  for (std::uint32_t index = 0; index < 3; ++index) output.Add(index, Tokens({64, 65}));
+  output.Add(0, Tokens({66}));
+  EXPECT_GE(output.num_unread_bytes(), 7u);
+  for (std::uint32_t index = 0; index < 3; ++index) {
+    const v1::Chunk chunk = output.TakeChunk().chunk();
+    EXPECT_EQ(chunk.index(), index);
+    EXPECT_EQ(chunk.usage().completion_tokens(), index == 0 ? 3u : 2u);
+    EXPECT_EQ(chunk.usage().prompt_tokens(), 5u);
+    output.Add(0, Tokens({67}));  // has something to tell each time, and yet it waits for its turn
+  }
+  output.TakeChunk();
+  Finish early, late;
+  early.timings = {.first_scheduled = absl::Seconds(1), .first_token = absl::Seconds(3), .finished = absl::Seconds(4)};
+  late.timings = {.first_scheduled = absl::Seconds(2), .first_token = absl::Seconds(2), .finished = absl::Seconds(9)};
+  late.reason = FinishReason::kTimeLimit;
+  output.End(2, early);
+  output.End(0, late);
+  EXPECT_FALSE(output.is_ended());
+  output.End(1, early);
+  ASSERT_TRUE(output.is_ended());
+  const v1::Complete complete = output.TakeComplete().complete();
+  ASSERT_EQ(complete.completions_size(), 3);
+  for (int index = 0; index < 3; ++index) EXPECT_EQ(complete.completions(index).index(), static_cast<unsigned>(index));
+  EXPECT_EQ(complete.completions(0).finish_reason(), v1::FINISH_REASON_TIME_LIMIT);
+  EXPECT_EQ(complete.completions(1).finish_reason(), v1::FINISH_REASON_LENGTH);
+  EXPECT_EQ(complete.usage().prompt_tokens(), 5u);
+  EXPECT_EQ(complete.usage().completion_tokens(), 10u);
+  EXPECT_EQ(complete.timings().first_scheduled().seconds(), 1);
+  EXPECT_EQ(complete.timings().first_token().seconds(), 2);
+  EXPECT_EQ(complete.timings().finished().seconds(), 9);
 }
 
 }  // namespace

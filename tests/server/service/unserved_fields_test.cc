@@ -34,15 +34,21 @@ const std::set<std::string> kServed = {
     "chat.add_generation_prompt",
     "stream",
     "add_special_tokens",
+    "truncate_prompt_tokens",
     "sampling.temperature",
     "sampling.top_k",
     "sampling.top_p",
     "sampling.seed",
+    "sampling.n",
     "stopping.max_tokens",
+    "stopping.stop",
     "stopping.stop_token_ids",
+    "stopping.include_stop_str_in_output",
+    "stopping.time_limit",
     "stopping.ignore_eos",
     "output.logprobs",
     "output.skip_special_tokens",
+    "output.echo",
 };
 
 // Messages that are one thing to a client, and not a group of fields.
@@ -93,7 +99,10 @@ void Give(Message& message, const std::string& path) {
   } else if (field.is_repeated()) {
     reflection.AddMessage(&message, &field);
   } else {
-    reflection.MutableMessage(&message, &field);
+    Message& value = *reflection.MutableMessage(&message, &field);
+    if (const FieldDescriptor* seconds = value.GetDescriptor()->FindFieldByName("seconds")) {
+      value.GetReflection()->SetInt64(&value, seconds, 1);
+    }
   }
 }
 
@@ -121,10 +130,10 @@ TEST(UnservedFields, AreNotAmongTheServedOnes) {
 TEST(UnservedFields, AreRefusedAllAtOnce) {
   v1::GenerateRequest request;
   request.set_priority(0);
-  request.mutable_sampling()->set_n(1);
-  request.mutable_stopping()->add_stop("x");
+  request.set_adapter_id("a");
+  request.set_regex("x");
   const grpc::Status status = ToGrpcStatus(RefuseUnservedFields(request), absl::Seconds(1));
-  EXPECT_THAT(ViolatedFields(status), ElementsAre("priority", "sampling.n", "stopping.stop"));
+  EXPECT_THAT(ViolatedFields(status), ElementsAre("priority", "regex", "adapter_id"));
 }
 
 TEST(UnservedFields, LetARequestWithoutThemPass) {

@@ -70,8 +70,8 @@ TEST(ValidateGenerate, AddsNoBosToAChatWhoseTemplateWroteIt) {
 TEST(ValidateGenerate, TakesTokenIdsAsTheyAre) {
   const ValidatedGenerate valid = Valid("token_ids { ids: [0, 511, 7] }");
   EXPECT_THAT(valid.request.prompt, ElementsAre(0, 511, 7));
-  EXPECT_TRUE(valid.stream);
-  EXPECT_TRUE(valid.skip_special_tokens);
+  EXPECT_TRUE(valid.output.is_stream);
+  EXPECT_TRUE(valid.output.skip_special_tokens);
 }
 
 TEST(ValidateGenerate, TokenizesText) { EXPECT_THAT(Valid("text: ' '").request.prompt, ElementsAre(220)); }
@@ -113,8 +113,8 @@ TEST(ValidateGenerate, TakesWhatIsGiven) {
       "stopping { max_tokens: 9 stop_token_ids: [3, 4] ignore_eos: true } "
       "output { logprobs: 20 skip_special_tokens: false }");
   EXPECT_EQ(valid.request.id, "mine");
-  EXPECT_FALSE(valid.stream);
-  EXPECT_FALSE(valid.skip_special_tokens);
+  EXPECT_FALSE(valid.output.is_stream);
+  EXPECT_FALSE(valid.output.skip_special_tokens);
   EXPECT_EQ(valid.request.sampling.temperature, 100);
   EXPECT_EQ(valid.request.sampling.top_k, 7u);
   EXPECT_EQ(valid.request.sampling.seed, std::numeric_limits<std::uint64_t>::max());
@@ -152,6 +152,32 @@ TEST(ValidateGenerate, RefusesWrongFields) {
   ExpectViolation("text: 'x' stopping { max_tokens: 0 }", "stopping.max_tokens", "at least 1");
   ExpectViolation("text: 'x' stopping { stop_token_ids: 600 }", "stopping.stop_token_ids[0]", "600");
   ExpectViolation("text: 'x' output { logprobs: 21 }", "output.logprobs", "at most 20");
+  ExpectViolation("text: 'x' output { prompt_logprobs: 21 }", "output.prompt_logprobs", "at most 20");
+  ExpectViolation("text: 'x' priority: 101", "priority", "is 101, must be from -100 to 100");
+  ExpectViolation("text: 'x' priority: -101", "priority", "is -101");
+  ExpectViolation("text: 'x' truncate_prompt_tokens: 0", "truncate_prompt_tokens", "is 0, must be at least 1");
+  ExpectViolation("text: 'x' sampling { min_p: -0.5 }", "sampling.min_p", "is -0.5, must be from 0 to 1");
+  ExpectViolation("text: 'x' sampling { min_p: nan }", "sampling.min_p", "nan");
+  ExpectViolation("text: 'x' sampling { typical_p: 0 }", "sampling.typical_p", "is 0, must be above 0 and at most 1");
+  ExpectViolation("text: 'x' sampling { repetition_penalty: 0 }", "sampling.repetition_penalty", "from 0.01 to 100");
+  ExpectViolation("text: 'x' sampling { repetition_penalty: inf }", "sampling.repetition_penalty", "inf");
+  ExpectViolation("text: 'x' sampling { presence_penalty: 2.5 }", "sampling.presence_penalty", "from -2 to 2");
+  ExpectViolation("text: 'x' sampling { frequency_penalty: nan }", "sampling.frequency_penalty", "nan");
+  ExpectViolation("text: 'x' sampling { n: 0 }", "sampling.n", "is 0, must be from 1 to 64");
+  ExpectViolation("text: 'x' sampling { n: 65 }", "sampling.n", "is 65");
+  ExpectViolation("text: 'x' sampling { logit_bias { key: 3 value: 101 } }", "sampling.logit_bias[3]",
+                  "is 101, must be from -100 to 100");
+  ExpectViolation("text: 'x' sampling { logit_bias { key: 3 value: nan } }", "sampling.logit_bias[3]", "nan");
+  ExpectViolation("text: 'x' sampling { logit_bias { key: 512 value: 1 } }", "sampling.logit_bias[512]",
+                  "ids are below 512");
+  ExpectViolation("text: 'x' stopping { max_tokens: 5 min_tokens: 6 }", "stopping.min_tokens",
+                  "is 6, more than max_tokens, which is 5");
+  ExpectViolation("text: 'x' stopping { stop: ['a', ''] }", "stopping.stop[1]", "is empty");
+  ExpectViolation("text: 'x' stopping { bad_words: '' }", "stopping.bad_words[0]", "is empty");
+  ExpectViolation("text: 'x' stopping { time_limit {} }", "stopping.time_limit", "must be above 0");
+  ExpectViolation("text: 'x' stopping { time_limit { seconds: -1 } }", "stopping.time_limit", "is -1 s");
+  ExpectViolation("text: 'x' stopping { time_limit { seconds: 1 nanos: -1 } }", "stopping.time_limit",
+                  "no google.protobuf.Duration");
   ExpectViolation("chat {}", "chat.messages", "empty");
   ExpectViolation("chat { messages { content: 'x' } }", "chat.messages[0].role", "empty");
   ExpectViolation("chat { messages { role: 'user' extra_json: '[]' } }", "chat.messages[0].extra_json",
@@ -160,6 +186,65 @@ TEST(ValidateGenerate, RefusesWrongFields) {
                   "\"role\"");
   ExpectViolation("chat { messages { role: 'user' } template_variables_json: '{' }", "chat.template_variables_json",
                   "no JSON object");
+}
+
+TEST(ValidateGenerate, PlansTheOutput) {
+  const ValidatedGenerate valid = Valid(
+      "request_id: 'mine' text: 'x' sampling { seed: 4 } output { echo: true } "
+      "stopping { stop: ['ab', 'c'] stop_token_ids: 3 include_stop_str_in_output: true }");
+  EXPECT_EQ(valid.output.request_id, "mine");
+  EXPECT_EQ(valid.output.num_prompt_tokens, valid.request.prompt.size());
+  EXPECT_EQ(valid.output.seed, 4u);
+  EXPECT_EQ(valid.output.n, 1u);
+  EXPECT_THAT(valid.output.stop_token_ids, ElementsAre(3));
+  EXPECT_TRUE(valid.output.includes_stop);
+  EXPECT_EQ(valid.output.echo, "x");
+  EXPECT_EQ(valid.output.tokenizer, Model().text.tokenizer());
+  ASSERT_NE(valid.output.stop_strings, nullptr);
+  StopFilter filter(valid.output.stop_strings, false);
+  EXPECT_EQ(filter.Push("xxabc", true), "xx");
+  EXPECT_EQ(Valid("text: 'x'").output.stop_strings, nullptr);
+  EXPECT_EQ(Valid("text: 'x' output { echo: false }").output.echo, std::nullopt);
+}
+
+TEST(ValidateGenerate, EchoesThePromptAsItWasGiven) {
+  EXPECT_EQ(Valid("text: ' a\\n' output { echo: true }").output.echo, " a\n");
+  const std::string chat = *Valid("chat { messages { role: 'user' content: 'Hi' } } output { echo: true }").output.echo;
+  EXPECT_THAT(chat, AllOf(HasSubstr("<|im_start|>user"), HasSubstr("Hi"), HasSubstr("assistant")));
+  EXPECT_EQ(Valid("token_ids { ids: [507, 64] } output { echo: true }").output.echo, "a");
+  EXPECT_EQ(Valid("token_ids { ids: [507, 64] } output { echo: true skip_special_tokens: false }").output.echo,
+            "<|im_end|>a");
+}
+
+TEST(ValidateGenerate, CutsThePromptsBeginningIfAskedTo) {
+  const std::string prompt = "token_ids { ids: [1, 2, 3] } ";
+  EXPECT_THAT(Valid(prompt + "truncate_prompt_tokens: 2").request.prompt, ElementsAre(2, 3));
+  EXPECT_THAT(Valid(prompt + "truncate_prompt_tokens: 3").request.prompt, ElementsAre(1, 2, 3));
+  EXPECT_THAT(Valid(prompt + "truncate_prompt_tokens: 4294967295").request.prompt, ElementsAre(1, 2, 3));
+  EXPECT_EQ(Valid(prompt + "truncate_prompt_tokens: 1").output.num_prompt_tokens, 1u);
+  const ValidatedGenerate text = Valid("text: 'abc' truncate_prompt_tokens: 1 output { echo: true }");
+  EXPECT_THAT(text.request.prompt, testing::SizeIs(1));
+  EXPECT_EQ(text.output.echo, Model().text.tokenizer()->Decode(text.request.prompt, true)) << "what is left of it";
+}
+
+TEST(ValidateGenerate, TakesALongPromptIfWhatIsLeftFits) {
+  v1::GenerateRequest request;
+  request.set_text(std::string(3000, 'z') + " \xf0\x9f\x98\x80");
+  request.set_truncate_prompt_tokens(1023);
+  const absl::StatusOr<ValidatedGenerate> valid = Validate(request);
+  ASSERT_TRUE(valid.ok()) << valid.status();
+  EXPECT_EQ(valid->request.prompt.size(), 1023u);
+  EXPECT_EQ(valid->request.stopping.max_tokens, 1u);
+  request.set_truncate_prompt_tokens(1024);
+  EXPECT_THAT(Refusal(request).error_message(), AllOf(HasSubstr("1024 tokens"), HasSubstr("holds 1024")));
+}
+
+TEST(ValidateGenerate, NeedsATokenizerForFieldsAboutText) {
+  const grpc::Status status =
+      Refusal(Parsed("token_ids { ids: 1 } stopping { stop: 'x' } output { echo: true }"), IdsOnlyTestModel());
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(ReasonOf(status), "NO_TOKENIZER");
+  EXPECT_THAT(ViolatedFields(status), ElementsAre("stopping.stop", "output.echo"));
 }
 
 TEST(ValidateGenerate, NamesEverythingThatIsWrongAtOnce) {
@@ -196,6 +281,22 @@ TEST(ValidateGenerate, RefusesJsonThatNestsDeepWithoutEndingTheProcess) {
   request.mutable_chat()->set_template_variables_json("{\"a\":" + std::string(400'000, '[') +
                                                       std::string(400'000, ']') + "}");
   EXPECT_THAT(Refusal(request).error_message(), HasSubstr("nests more than"));
+}
+
+TEST(ValidateGenerate, RefusesTooMuchOfEachThing) {
+  v1::GenerateRequest request = Parsed("text: 'x'");
+  request.set_cache_salt(std::string(129, 's'));
+  for (int i = 0; i < 65; ++i) request.mutable_stopping()->add_stop("x");
+  *request.mutable_stopping()->mutable_stop(3) = std::string(1025, 'x');
+  for (int i = 0; i < 257; ++i) request.mutable_stopping()->add_bad_words("x");
+  *request.mutable_stopping()->mutable_bad_words(4) = std::string(257, 'x');
+  for (int i = 0; i < 257; ++i) request.mutable_stopping()->add_stop_token_ids(1);
+  for (std::uint32_t i = 0; i < 1025; ++i) (*request.mutable_sampling()->mutable_logit_bias())[i] = 1;
+  const grpc::Status status = Refusal(request);
+  EXPECT_THAT(ViolatedFields(status),
+              UnorderedElementsAre("cache_salt", "stopping.stop", "stopping.stop[3]", "stopping.bad_words",
+                                   "stopping.bad_words[4]", "stopping.stop_token_ids", "sampling.logit_bias"));
+  EXPECT_THAT(status.error_message(), HasSubstr("has 65 strings, at most 64 are taken"));
 }
 
 TEST(ValidateGenerate, RefusesAnIdThatIsTooLong) {

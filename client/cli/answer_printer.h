@@ -1,6 +1,7 @@
 // Shows a stream of GenerateResponse to a person, and what it cost.
 #pragma once
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,34 +14,43 @@ namespace trireme::client {
 // For one call. Time runs from its construction. Not thread-safe.
 class AnswerPrinter {
  public:
-  explicit AnswerPrinter(Terminal& terminal) : terminal_(terminal), start_(Clock::now()) {}
+  // `num_continuations` is the request's `n`.
+  explicit AnswerPrinter(Terminal& terminal, std::uint32_t num_continuations = 1);
 
-  // Prints the text of a chunk at once. Of an answer without text (there is no tokenizer) the token ids are printed,
-  // when it is complete.
+  // The text of a single continuation is printed chunk by chunk, at once. Of an answer without text (there is no
+  // tokenizer) the token ids are printed, when it is complete.
   void Print(const v1::GenerateResponse& response);
 
-  // Ends the line of text, and tells on the error stream log-probabilities, if there were any, time to first token,
-  // tokens per second, number of tokens and why it ended.
+  // Ends the line of text. Several continuations are printed only here, each under a title of its own: as they come,
+  // they would be mixed. Nothing is printed if nothing came.
+  void EndText();
+
+  // EndText, and tells on the error stream log-probabilities, if there were any, number of tokens, time to first token,
+  // tokens per second, why it ended and the seed.
   void PrintSummary();
 
-  // All text so far.
-  const std::string& text() const { return text_; }
+  // All text so far, of the first continuation.
+  const std::string& text() const { return continuations_[0].text(); }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  void PrintChunk(const v1::Chunk& chunk);
-  void PrintComplete(const v1::Complete& complete);
+  bool is_single() const { return continuations_.size() == 1; }
+  std::string Title(std::size_t index) const;
+  int num_tokens() const;
+  void TakeChunk(const v1::Chunk& chunk);
+  void TakeComplete(const v1::Complete& complete);
+  void PrintLogprobs(const v1::Completion& continuation);
   void PrintLogprob(const v1::TokenLogprob& logprob);
+  std::string Summary() const;
 
   Terminal& terminal_;
   const Clock::time_point start_;
   std::optional<Clock::time_point> first_token_;
   Clock::time_point last_token_;
-  std::string text_;
-  int num_tokens_ = 0;
-  std::vector<v1::TokenLogprob> logprobs_;
-  std::optional<v1::Complete> complete_;
+  std::vector<v1::Completion> continuations_;  // what has come of each; by index
+  bool is_line_open_ = false;
+  std::optional<std::uint64_t> seed_;  // once it is complete
 };
 
 }  // namespace trireme::client

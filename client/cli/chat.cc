@@ -3,6 +3,7 @@
 #include "client/cli/answer_printer.h"
 #include "client/cli/call_flags.h"
 #include "client/cli/commands.h"
+#include "client/cli/generate_flags.h"
 #include "client/cli/interrupt.h"
 #include "client/inference_client.h"
 
@@ -20,8 +21,8 @@ struct Options {
 FlagParser DeclareFlags(Options* options) {
   FlagParser flags(kProgram, "talks with the model, turn by turn; Ctrl-C ends an answer, Ctrl-D leaves");
   options->target.Declare(flags);
-  options->generate.Declare(flags);
   flags.Add("system", "TEXT", "what the model is told first", &options->system);
+  options->generate.Declare(flags);
   return flags;
 }
 

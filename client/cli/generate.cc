@@ -10,6 +10,7 @@
 #include "client/cli/call_flags.h"
 #include "client/cli/chat_file.h"
 #include "client/cli/commands.h"
+#include "client/cli/generate_flags.h"
 #include "client/inference_client.h"
 
 namespace trireme::client {
@@ -18,14 +19,14 @@ namespace {
 constexpr char kProgram[] = "trireme generate";
 
 struct Options {
-  TargetFlags target;
-  GenerateFlags generate;
   std::optional<std::string> prompt;
   std::optional<std::vector<std::uint32_t>> prompt_ids;
   std::optional<std::string> chat;
-  std::optional<std::uint32_t> logprobs;
-  std::string request_id;
-  bool stream = true;
+  bool add_special_tokens = true;
+  std::optional<std::uint32_t> truncate_prompt_tokens;
+  TargetFlags target;
+  GenerateFlags generate;
+  OutputFlags output;
   bool json = false;
 };
 
@@ -35,20 +36,21 @@ FlagParser DeclareFlags(Options* options) {
   flags.Add("prompt-ids", "IDS", "token ids to go on from, such as 1,2,3", &options->prompt_ids);
   flags.Add("chat", "FILE", "conversation to answer: JSON messages with role and content; - reads them from stdin",
             &options->chat);
+  flags.AddSwitch("add-special-tokens", "begin a text as the tokenizer does, with a BOS say",
+                  &options->add_special_tokens);
+  flags.Add("truncate-prompt-tokens", "N", "keep the last N tokens of a longer prompt",
+            &options->truncate_prompt_tokens);
+  flags.AddSwitch("json", "one JSON object per message, names as in the proto", &options->json);
   options->target.Declare(flags);
   options->generate.Declare(flags);
-  flags.Add("logprobs", "K", "log-probability of each token and of the K likeliest", &options->logprobs);
-  flags.Add("request-id", "ID", "names the request in logs and for Abort", &options->request_id);
-  flags.AddSwitch("stream", "tokens as they come; --stream=false: all at the end", &options->stream);
-  flags.AddSwitch("json", "one JSON object per message, names as in the proto", &options->json);
+  options->output.Declare(flags);
   return flags;
 }
 
-absl::StatusOr<v1::GenerateRequest> MakeRequest(const Options& options, std::istream& standard_input) {
+absl::Status FillPrompt(const Options& options, std::istream& standard_input, v1::GenerateRequest& request) {
   if (options.prompt.has_value() + options.prompt_ids.has_value() + options.chat.has_value() != 1) {
     return absl::InvalidArgumentError("expected exactly one of --prompt, --prompt-ids, --chat");
   }
-  v1::GenerateRequest request;
   if (options.prompt.has_value()) request.set_text(*options.prompt);
   if (options.prompt_ids.has_value()) {
     request.mutable_token_ids()->mutable_ids()->Add(options.prompt_ids->begin(), options.prompt_ids->end());
@@ -56,10 +58,16 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const Options& options, std::ist
   if (options.chat.has_value()) {
     ASSIGN_OR_RETURN(*request.mutable_chat(), ReadChatFile(*options.chat, standard_input));
   }
+  if (!options.add_special_tokens) request.set_add_special_tokens(false);
+  if (options.truncate_prompt_tokens) request.set_truncate_prompt_tokens(*options.truncate_prompt_tokens);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::GenerateRequest> MakeRequest(const Options& options, std::istream& standard_input) {
+  v1::GenerateRequest request;
+  RETURN_IF_ERROR(FillPrompt(options, standard_input, request));
   options.generate.Fill(request);
-  request.set_request_id(options.request_id);
-  if (!options.stream) request.set_stream(false);
-  if (options.logprobs.has_value()) request.mutable_output()->set_logprobs(*options.logprobs);
+  options.output.Fill(request);
   return request;
 }
 
@@ -84,7 +92,7 @@ int RunGenerate(const Arguments& arguments, Terminal& terminal) {
   }
 
   InferenceClient client(options.target.client_options());
-  AnswerPrinter printer(terminal);
+  AnswerPrinter printer(terminal, options.output.n.value_or(1));
   const absl::Status status =
       client.Generate(*request, options.target.call_options(), [&](const v1::GenerateResponse& response) {
         if (options.json) {
@@ -94,7 +102,7 @@ int RunGenerate(const Arguments& arguments, Terminal& terminal) {
         }
       });
   if (!status.ok()) {
-    if (!printer.text().empty()) terminal.out << "\n";
+    printer.EndText();
     return ReportFailure(kProgram, status, terminal);
   }
   if (!options.json) printer.PrintSummary();

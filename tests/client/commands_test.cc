@@ -1,12 +1,17 @@
 #include "client/cli/commands.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
 #include <google/protobuf/util/json_util.h>
+#include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/version.h"
 #include "tests/client/scripted_server.h"
@@ -102,6 +107,146 @@ TEST(Generate, SendsWhatItIsToldAndLeavesTheRestToTheServer) {
   EXPECT_EQ(requests[2].chat().messages(0).content(), "hi");
 }
 
+TEST(Generate, SendsEachFieldThatThereIsAFlagFor) {
+  ScriptedServer server(SayHello);
+  const Ran ran = RunLine({"generate",
+                           "--target",
+                           server.target(),
+                           "--prompt",
+                           "x",
+                           "--add-special-tokens=false",
+                           "--truncate-prompt-tokens=7",
+                           "--min-p=0.125",
+                           "--typical-p=0.5",
+                           "--repetition-penalty=1.5",
+                           "--presence-penalty=-1",
+                           "--frequency-penalty=2",
+                           "--logit-bias=5=-1.5",
+                           "--logit-bias",
+                           "6=100",
+                           "--bad-word=damn",
+                           "--bad-word",
+                           "a b",
+                           "--n=1",
+                           "--min-tokens=2",
+                           "--stop=,",
+                           "--stop",
+                           "",
+                           "--stop=a,b",
+                           "--stop-token-ids=3,4",
+                           "--include-stop",
+                           "--time-limit=1m0.5s",
+                           "--prompt-logprobs=0",
+                           "--echo",
+                           "--skip-special-tokens=false",
+                           "--model=m",
+                           "--priority=-5",
+                           "--cache-salt=s"});
+  ASSERT_EQ(ran.exit_status, kExitOk) << ran.err;
+  v1::GenerateRequest expected;
+  const std::string text = R"pb(
+    text: "x"
+    model: "m"
+    priority: -5
+    cache_salt: "s"
+    add_special_tokens: false
+    truncate_prompt_tokens: 7
+    sampling {
+      min_p: 0.125
+      typical_p: 0.5
+      repetition_penalty: 1.5
+      presence_penalty: -1
+      frequency_penalty: 2
+      n: 1
+      logit_bias { key: 5 value: -1.5 }
+      logit_bias { key: 6 value: 100 }
+    }
+    stopping {
+      min_tokens: 2
+      stop: [ ",", "", "a,b" ]
+      stop_token_ids: [ 3, 4 ]
+      include_stop_str_in_output: true
+      time_limit { seconds: 60 nanos: 500000000 }
+      bad_words: [ "damn", "a b" ]
+    }
+    output { prompt_logprobs: 0 echo: true skip_special_tokens: false }
+  )pb";
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &expected));
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(server.requests().at(0), expected))
+      << server.requests().at(0).DebugString();
+}
+
+// Fields that generate has no flag for: others are of no use without a file of their own.
+TEST(Generate, HasAFlagForEachField) {
+  const std::string help = RunLine({"generate", "--help"}).out;
+  const std::map<std::string, std::string> spelled = {{"text", "prompt"},
+                                                      {"token_ids", "prompt-ids"},
+                                                      {"include_stop_str_in_output", "include-stop"},
+                                                      {"bad_words", "bad-word"}};
+  const std::set<std::string> without = {"sampling", "stopping", "output", "json_schema", "json_object",
+                                         "regex",    "grammar",  "choice", "adapter_id"};
+  for (const google::protobuf::Descriptor* type : {v1::GenerateRequest::descriptor(), v1::SamplingParams::descriptor(),
+                                                   v1::StoppingParams::descriptor(), v1::OutputOptions::descriptor()}) {
+    for (int i = 0; i < type->field_count(); ++i) {
+      const std::string& name = type->field(i)->name();
+      if (without.contains(name)) continue;
+      const auto found = spelled.find(name);
+      const std::string flag =
+          "--" + (found != spelled.end() ? found->second : absl::StrReplaceAll(name, {{"_", "-"}}));
+      EXPECT_THAT(help, testing::ContainsRegex("\n  " + flag + " ")) << name;
+    }
+  }
+  EXPECT_THAT(help, HasSubstr("\nHow tokens are chosen:\n"));
+}
+
+// Two continuations, mixed as they come.
+v1::GenerateResponse ChunkOfIndex(std::uint32_t index, const std::string& text, std::uint32_t token_id) {
+  v1::GenerateResponse response = ChunkOf(text, token_id);
+  response.mutable_chunk()->set_index(index);
+  response.mutable_chunk()->add_logprobs()->set_token_id(token_id);
+  return response;
+}
+
+TEST(Generate, PrintsContinuationsOneAfterTheOther) {
+  ScriptedServer server([](int, grpc::ServerContext*, Writer* writer) {
+    writer->Write(ChunkOfIndex(0, "Hel", 10));
+    writer->Write(ChunkOfIndex(1, "Good", 12));
+    writer->Write(ChunkOfIndex(0, "lo", 11));
+    writer->Write(ChunkOfIndex(1, "bye", 13));
+    v1::GenerateResponse response = CompleteOf("Hello", {10, 11});
+    v1::Completion& second = *response.mutable_complete()->add_completions();
+    second.set_index(1);
+    second.set_text("Goodbye");
+    second.set_finish_reason(v1::FINISH_REASON_STOP);
+    second.set_matched_stop_string("\n");
+    writer->Write(response);
+    return grpc::Status::OK;
+  });
+  const Ran ran = RunLine({"generate", "--target", server.target(), "--prompt", "x", "--n", "2"});
+  EXPECT_EQ(ran.out, "[1 of 2]\nHello\n[2 of 2]\nGoodbye\n");
+  EXPECT_THAT(ran.err, MatchesRegex("\\[1 of 2\\]\n.*token 10 .*\n.*token 11 .*\n\\[2 of 2\\]\n.*token 12 .*\n.*13 .*\n"
+                                    "\\[4 tokens in 2 continuations, time to first token [0-9]+ ms, [0-9.]+ tokens/s, "
+                                    "finished: length; stop at \"\\\\n\", seed 7\\]\n"));
+}
+
+TEST(Generate, PrintsWhatCameOfSeveralContinuationsBeforeAnError) {
+  ScriptedServer server([](int, grpc::ServerContext*, Writer* writer) {
+    writer->Write(ChunkOfIndex(1, "Good", 12));
+    return grpc::Status(grpc::StatusCode::ABORTED, "rank 2 was killed");
+  });
+  const Ran ran = RunLine({"generate", "--target", server.target(), "--prompt", "x", "--n", "2"});
+  EXPECT_EQ(ran.exit_status, kExitFailed);
+  EXPECT_EQ(ran.out, "[1 of 2]\n\n[2 of 2]\nGood\n");
+}
+
+TEST(Generate, PrintsNothingWhereNothingCame) {
+  ScriptedServer server(
+      [](int, grpc::ServerContext*, Writer*) { return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "no"); });
+  for (const char* n : {"1", "3"}) {
+    EXPECT_EQ(RunLine({"generate", "--target", server.target(), "--prompt", "x", "--n", n}).out, "");
+  }
+}
+
 TEST(Generate, PrintsAJsonObjectForEachMessage) {
   ScriptedServer server(SayHello);
   const Ran ran = RunLine({"generate", "--target", server.target(), "--prompt", "x", "--json"});
@@ -180,6 +325,10 @@ TEST(Generate, RefusesWrongUse) {
       {{"generate", "--prompt-ids", "1,-2"}, "--prompt-ids: expected whole numbers"},
       {{"generate", "--prompt", "x", "--temperature", "nan"}, "--temperature: expected a finite number, got \"nan\""},
       {{"generate", "--prompt", "x", "--max-tokens"}, "--max-tokens needs a value (N)"},
+      {{"generate", "--prompt", "x", "--logit-bias", "5"}, "--logit-bias: expected a token id and a number"},
+      {{"generate", "--prompt", "x", "--logit-bias", "-5=1"}, "got \"-5=1\""},
+      {{"generate", "--prompt", "x", "--logit-bias", "5=1", "--logit-bias", "5=2"}, "token 5 is given twice"},
+      {{"generate", "--prompt", "x", "--time-limit", "5"}, "--time-limit: expected a duration with its unit"},
       {{"generate", "hello"}, "unexpected argument \"hello\""},
   };
   for (const auto& [arguments, message] : cases) {

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
+#include "base/duration_message.h"
 
 namespace trireme::client {
 namespace {
@@ -23,12 +23,6 @@ absl::Status ParseLogitBias(std::string_view text, std::map<std::uint32_t, float
     return absl::InvalidArgumentError(absl::StrCat("token ", id, " is given twice"));
   }
   return absl::OkStatus();
-}
-
-void SetDuration(absl::Duration duration, google::protobuf::Duration& proto) {
-  const absl::Duration seconds = absl::Floor(duration, absl::Seconds(1));
-  proto.set_seconds(absl::ToInt64Seconds(seconds));
-  proto.set_nanos(static_cast<std::int32_t>(absl::ToInt64Nanoseconds(duration - seconds)));
 }
 
 void FillSampling(const GenerateFlags& flags, v1::GenerateRequest& request) {
@@ -51,7 +45,7 @@ void FillStopping(const GenerateFlags& flags, v1::GenerateRequest& request) {
   for (const std::uint32_t id : flags.stop_token_ids) request.mutable_stopping()->add_stop_token_ids(id);
   if (flags.include_stop) request.mutable_stopping()->set_include_stop_str_in_output(true);
   if (flags.ignore_eos) request.mutable_stopping()->set_ignore_eos(true);
-  if (flags.time_limit) SetDuration(*flags.time_limit, *request.mutable_stopping()->mutable_time_limit());
+  if (flags.time_limit) *request.mutable_stopping()->mutable_time_limit() = ToMessage(*flags.time_limit);
   for (const std::string& word : flags.bad_words) request.mutable_stopping()->add_bad_words(word);
 }
 

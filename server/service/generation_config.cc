@@ -33,6 +33,19 @@ absl::StatusOr<double> ReadNumber(const json& object, const char* key, double ot
   return number;
 }
 
+absl::StatusOr<float> ReadInRange(const json& object, const char* key, float otherwise, float min, float max) {
+  ASSIGN_OR_RETURN(const double number, ReadNumber(object, key, otherwise, max));
+  if (number < min) return Malformed(kGenerationConfig, key, object[key], absl::StrCat("from ", min, " to ", max));
+  return static_cast<float>(number);
+}
+
+// Like ReadInRange, of a share that is above 0.
+absl::StatusOr<float> ReadShare(const json& object, const char* key) {
+  ASSIGN_OR_RETURN(const double share, ReadNumber(object, key, 1, 1));
+  if (share <= 0) return Malformed(kGenerationConfig, key, object[key], "more than 0");
+  return static_cast<float>(share);
+}
+
 // Where ids may be, and what they must be below.
 struct IdSource {
   const char* file;
@@ -66,6 +79,20 @@ absl::StatusOr<std::optional<std::uint32_t>> ReadId(const GenerationConfig& conf
   return ids.empty() ? std::nullopt : std::optional(*ids.begin());
 }
 
+absl::StatusOr<float> ReadTemperature(const json& object) {
+  ASSIGN_OR_RETURN(const double temperature, ReadNumber(object, "temperature", 1, kMaxTemperature));
+  if (!IsTemperature(static_cast<float>(temperature))) {
+    return Malformed(kGenerationConfig, "temperature", object["temperature"],
+                     absl::StrCat("0, or at least ", kMinTemperature));
+  }
+  const json* do_sample = Find(object, "do_sample");
+  if (do_sample != nullptr && !do_sample->is_boolean()) {
+    return Malformed(kGenerationConfig, "do_sample", *do_sample, "true or false");
+  }
+  const bool is_greedy = do_sample != nullptr && !do_sample->get<bool>();
+  return is_greedy ? 0.0f : static_cast<float>(temperature);
+}
+
 // A setting and the value at which it does nothing.
 struct Unserved {
   const char* key;
@@ -75,33 +102,21 @@ struct Unserved {
 }  // namespace
 
 absl::StatusOr<SamplingDefaults> GenerationConfig::ReadSamplingDefaults() const {
-  ASSIGN_OR_RETURN(const double temperature, ReadNumber(generation_config, "temperature", 1, kMaxTemperature));
+  ASSIGN_OR_RETURN(const float temperature, ReadTemperature(generation_config));
   ASSIGN_OR_RETURN(const double top_k, ReadNumber(generation_config, "top_k", 0, UINT32_MAX));
-  ASSIGN_OR_RETURN(const double top_p, ReadNumber(generation_config, "top_p", 1, 1));
-  if (!IsTemperature(static_cast<float>(temperature))) {
-    return Malformed(kGenerationConfig, "temperature", generation_config["temperature"],
-                     absl::StrCat("0, or at least ", kMinTemperature));
-  }
-  if (top_p <= 0) return Malformed(kGenerationConfig, "top_p", generation_config["top_p"], "more than 0");
-  const json* do_sample = Find(generation_config, "do_sample");
-  if (do_sample != nullptr && !do_sample->is_boolean())
-    return Malformed(kGenerationConfig, "do_sample", *do_sample, "true or false");
-  const bool is_greedy = do_sample != nullptr && !do_sample->get<bool>();
-  return SamplingDefaults{.temperature = is_greedy ? 0.0f : static_cast<float>(temperature),
-                          .top_k = top_k >= 1 ? static_cast<std::uint32_t>(top_k) : 0,
-                          .top_p = static_cast<float>(top_p)};
+  SamplingDefaults defaults{.temperature = temperature, .top_k = top_k >= 1 ? static_cast<std::uint32_t>(top_k) : 0};
+  ASSIGN_OR_RETURN(defaults.top_p, ReadShare(generation_config, "top_p"));
+  ASSIGN_OR_RETURN(defaults.min_p, ReadInRange(generation_config, "min_p", 0, 0, 1));
+  ASSIGN_OR_RETURN(defaults.typical_p, ReadShare(generation_config, "typical_p"));
+  ASSIGN_OR_RETURN(defaults.repetition_penalty, ReadInRange(generation_config, "repetition_penalty", 1,
+                                                            kMinRepetitionPenalty, kMaxRepetitionPenalty));
+  return defaults;
 }
 
 std::vector<std::string> GenerationConfig::UnservedSettings() const {
-  static const std::vector<Unserved>* const kUnserved = new std::vector<Unserved>{{"repetition_penalty", 1.0},
-                                                                                  {"min_p", 0.0},
-                                                                                  {"typical_p", 1.0},
-                                                                                  {"no_repeat_ngram_size", 0},
-                                                                                  {"suppress_tokens", json()},
-                                                                                  {"begin_suppress_tokens", json()},
-                                                                                  {"forced_bos_token_id", json()},
-                                                                                  {"forced_eos_token_id", json()},
-                                                                                  {"num_beams", 1}};
+  static const std::vector<Unserved>* const kUnserved = new std::vector<Unserved>{
+      {"no_repeat_ngram_size", 0},     {"suppress_tokens", json()},     {"begin_suppress_tokens", json()},
+      {"forced_bos_token_id", json()}, {"forced_eos_token_id", json()}, {"num_beams", 1}};
   std::vector<std::string> settings;
   for (const auto& [key, neutral] : *kUnserved) {
     const json* value = Find(generation_config, key);

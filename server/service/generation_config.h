@@ -23,7 +23,7 @@ struct GenerationConfig {
   // do_sample is false, too, but hardly any checkpoint that leaves it out is meant to be served greedily.)
   absl::StatusOr<SamplingDefaults> ReadSamplingDefaults() const;
 
-  // Settings that change what is generated but that this version does not serve: "repetition_penalty: 1.1".
+  // Settings that change what is generated but that this version does not serve: "num_beams: 4".
   std::vector<std::string> UnservedSettings() const;
 
   // From generation_config, or else from config; each may be one id or a list. Those of eos and bos are below

@@ -45,6 +45,9 @@ void FillSampling(const SamplingDefaults& defaults, v1::SamplingParams& proto) {
   proto.set_temperature(defaults.temperature);
   proto.set_top_k(defaults.top_k);
   proto.set_top_p(defaults.top_p);
+  proto.set_min_p(defaults.min_p);
+  proto.set_typical_p(defaults.typical_p);
+  proto.set_repetition_penalty(defaults.repetition_penalty);
 }
 
 void FillLimits(const ServiceLimits& limits, v1::Limits& proto) {

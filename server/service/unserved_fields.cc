@@ -12,23 +12,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
 constexpr std::string_view kUnserved[] = {
-    "priority",
-    "cache_salt",
-    "json_schema",
-    "json_object",
-    "regex",
-    "grammar",
-    "choice",
-    "adapter_id",
-    "sampling.min_p",
-    "sampling.typical_p",
-    "sampling.repetition_penalty",
-    "sampling.presence_penalty",
-    "sampling.frequency_penalty",
-    "sampling.logit_bias",
-    "stopping.min_tokens",
-    "stopping.bad_words",
-    "output.prompt_logprobs",
+    "cache_salt", "json_schema", "json_object", "regex", "grammar", "choice", "adapter_id", "output.prompt_logprobs",
 };
 
 // Whether the field at `path` is there; `path` goes through messages that are not repeated.

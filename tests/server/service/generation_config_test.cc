@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 namespace trireme::server {
 namespace {
 
@@ -20,6 +23,9 @@ TEST(GenerationConfig, DoesNothingWhereItSaysNothing) {
   EXPECT_EQ(defaults.temperature, 1);
   EXPECT_EQ(defaults.top_k, 0u);
   EXPECT_EQ(defaults.top_p, 1);
+  EXPECT_EQ(defaults.min_p, 0);
+  EXPECT_EQ(defaults.typical_p, 1);
+  EXPECT_EQ(defaults.repetition_penalty, 1);
   EXPECT_THAT(*Config("{}").EosTokenIds(), IsEmpty());
   EXPECT_FALSE(Config("{}").BosTokenId()->has_value());
 }
@@ -30,6 +36,14 @@ TEST(GenerationConfig, GivesTheDefaultsOfSampling) {
   EXPECT_EQ(defaults.temperature, 0.6f);
   EXPECT_EQ(defaults.top_k, 20u);
   EXPECT_EQ(defaults.top_p, 0.95f);
+}
+
+TEST(GenerationConfig, GivesTheDefaultsOfPenaltyAndFilters) {
+  const SamplingDefaults defaults =
+      *Config(R"({"repetition_penalty": 1.1, "min_p": 0.05, "typical_p": 0.9})").ReadSamplingDefaults();
+  EXPECT_EQ(defaults.repetition_penalty, 1.1f);
+  EXPECT_EQ(defaults.min_p, 0.05f);
+  EXPECT_EQ(defaults.typical_p, 0.9f);
 }
 
 TEST(GenerationConfig, IsGreedyIfSamplingIsOff) {
@@ -47,6 +61,13 @@ TEST(GenerationConfig, RefusesSettingsThatAreNone) {
     const absl::Status status = Config(text).ReadSamplingDefaults().status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(std::string(status.message()), HasSubstr("generation_config: t")) << text;
+  }
+  for (const auto& [text, message] : std::map<std::string, std::string>{
+           {R"({"min_p": -0.5})", "min_p is -0.5, expected from 0 to 1"},
+           {R"({"min_p": 2})", "min_p is 2, expected at most 1"},
+           {R"({"typical_p": 0.0})", "typical_p is 0.0, expected more than 0"},
+           {R"({"repetition_penalty": 0})", "repetition_penalty is 0, expected from 0.01 to 100"}}) {
+    EXPECT_THAT(std::string(Config(text.c_str()).ReadSamplingDefaults().status().message()), HasSubstr(message));
   }
 }
 
@@ -87,9 +108,8 @@ TEST(GenerationConfig, TakesAPaddingIdBeyondTheVocabulary) {
 }
 
 TEST(GenerationConfig, NamesSettingsThatAreNotServed) {
-  EXPECT_THAT(
-      Config(R"({"repetition_penalty": 1.1, "min_p": 0.0, "num_beams": 1, "typical_p": null})").UnservedSettings(),
-      ElementsAre("repetition_penalty: 1.1"));
+  EXPECT_THAT(Config(R"({"repetition_penalty": 1.1, "num_beams": 4, "no_repeat_ngram_size": 0})").UnservedSettings(),
+              ElementsAre("num_beams: 4"));
 }
 
 }  // namespace

@@ -94,9 +94,9 @@ TEST(Service, TellsAllViolationsInDetails) {
 
 TEST(Service, RefusesUnservedFieldsByName) {
   TestServer server;
-  const grpc::Status status = server.Generate(GenerateRequestFrom("text: 'x' sampling { min_p: 0.1 }")).status;
+  const grpc::Status status = server.Generate(GenerateRequestFrom("text: 'x' regex: 'a*'")).status;
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-  EXPECT_THAT(ViolatedFields(status), ElementsAre("sampling.min_p"));
+  EXPECT_THAT(ViolatedFields(status), ElementsAre("regex"));
 }
 
 TEST(Tokenize, EqualsTheReference) {

@@ -33,19 +33,28 @@ const std::set<std::string> kServed = {
     "chat.template_variables_json",
     "chat.add_generation_prompt",
     "stream",
-    "add_special_tokens",
+    "priority",
     "truncate_prompt_tokens",
+    "add_special_tokens",
     "sampling.temperature",
     "sampling.top_k",
     "sampling.top_p",
+    "sampling.min_p",
+    "sampling.typical_p",
+    "sampling.repetition_penalty",
+    "sampling.presence_penalty",
+    "sampling.frequency_penalty",
+    "sampling.logit_bias",
     "sampling.seed",
     "sampling.n",
     "stopping.max_tokens",
+    "stopping.min_tokens",
     "stopping.stop",
     "stopping.stop_token_ids",
     "stopping.include_stop_str_in_output",
-    "stopping.time_limit",
     "stopping.ignore_eos",
+    "stopping.time_limit",
+    "stopping.bad_words",
     "output.logprobs",
     "output.skip_special_tokens",
     "output.echo",
@@ -129,11 +138,11 @@ TEST(UnservedFields, AreNotAmongTheServedOnes) {
 
 TEST(UnservedFields, AreRefusedAllAtOnce) {
   v1::GenerateRequest request;
-  request.set_priority(0);
   request.set_adapter_id("a");
+  request.set_cache_salt("x");
   request.set_regex("x");
   const grpc::Status status = ToGrpcStatus(RefuseUnservedFields(request), absl::Seconds(1));
-  EXPECT_THAT(ViolatedFields(status), ElementsAre("priority", "regex", "adapter_id"));
+  EXPECT_THAT(ViolatedFields(status), ElementsAre("cache_salt", "regex", "adapter_id"));
 }
 
 TEST(UnservedFields, LetARequestWithoutThemPass) {

@@ -85,11 +85,19 @@ TEST(ValidateGenerate, RendersChats) {
 
 TEST(ValidateGenerate, UsesTheModelsDefaults) {
   ServedModel model = TextTestModel();
-  model.sampling = {.temperature = 0.25f, .top_k = 40, .top_p = 0.5f};
+  model.sampling = {.temperature = 0.25f,
+                    .top_k = 40,
+                    .top_p = 0.5f,
+                    .min_p = 0.125f,
+                    .typical_p = 0.75f,
+                    .repetition_penalty = 1.25f};
   const Request& request = Valid("text: 'x'", model).request;
   EXPECT_EQ(request.sampling.temperature, 0.25f);
   EXPECT_EQ(request.sampling.top_k, 40u);
   EXPECT_EQ(request.sampling.top_p, 0.5f);
+  EXPECT_EQ(request.sampling.min_p, 0.125f);
+  EXPECT_EQ(request.sampling.typical_p, 0.75f);
+  EXPECT_EQ(request.sampling.repetition_penalty, 1.25f);
   EXPECT_FALSE(request.sampling.logprobs.has_value());
   EXPECT_THAT(request.stopping.eos_token_ids, ElementsAre(507));
   EXPECT_THAT(request.stopping.stop_token_ids, IsEmpty());
@@ -188,6 +196,56 @@ TEST(ValidateGenerate, RefusesWrongFields) {
                   "no JSON object");
 }
 
+TEST(ValidateGenerate, TakesAllThatTheEngineKnows) {
+  const std::string sampling =
+      "sampling { min_p: 0.25 typical_p: 0.5 repetition_penalty: 1.5 presence_penalty: 2 frequency_penalty: -2 n: 3 "
+      "logit_bias { key: 5 value: -100 } logit_bias { key: 511 value: 0.5 } } ";
+  const std::string stopping =
+      "stopping { max_tokens: 9 min_tokens: 9 bad_words: ['there', ' there', 'é'] "
+      "time_limit { seconds: 1 nanos: 500000000 } } ";
+  const Request request = Valid("text: 'x' priority: -100 " + sampling + stopping).request;
+  EXPECT_EQ(request.priority, -100);
+  EXPECT_EQ(request.n, 3u);
+  EXPECT_EQ(request.time_limit, absl::Milliseconds(1500));
+  EXPECT_EQ(request.stopping.min_tokens, 9u);
+  EXPECT_EQ(request.sampling.min_p, 0.25f);
+  EXPECT_EQ(request.sampling.typical_p, 0.5f);
+  EXPECT_EQ(request.sampling.repetition_penalty, 1.5f);
+  EXPECT_EQ(request.sampling.presence_penalty, 2);
+  EXPECT_EQ(request.sampling.frequency_penalty, -2);
+  EXPECT_EQ(request.sampling.logit_bias, (std::map<std::uint32_t, float>{{5, -100}, {511, 0.5}}));
+  const Tokenizer& tokenizer = *Model().text.tokenizer();
+  for (const char* word : {"there", " there", "é"}) {
+    EXPECT_THAT(request.sampling.bad_words, testing::Contains(tokenizer.EncodeIds(word, false).value()));
+  }
+}
+
+TEST(ValidateGenerate, LeavesOutNothingByDefault) {
+  const Request request = Valid("text: 'x'").request;
+  EXPECT_EQ(request.priority, 0);
+  EXPECT_EQ(request.n, 1u);
+  EXPECT_EQ(request.time_limit, absl::InfiniteDuration());
+  EXPECT_EQ(request.stopping.min_tokens, 0u);
+  EXPECT_EQ(request.sampling.repetition_penalty, 1);
+  EXPECT_THAT(request.sampling.bad_words, IsEmpty());
+  EXPECT_FALSE(request.sampling.prompt_logprobs.has_value());
+}
+
+TEST(ValidateGenerate, BoundsTheFewestTokensByTheContext) {
+  EXPECT_EQ(Valid("token_ids { ids: [1, 2, 3] } stopping { min_tokens: 5000 }").request.stopping.min_tokens, 1021u);
+}
+
+TEST(ValidateGenerate, ForbidsNoWordThatTheModelCannotSay) {
+  ServedModel model = TextTestModel();
+  model.vocab_size = 100;
+  EXPECT_THAT(Valid("token_ids { ids: 1 } stopping { bad_words: 'there' }", model).request.sampling.bad_words,
+              IsEmpty());
+}
+
+TEST(ValidateGenerate, RefusesABadWordWithoutTokens) {
+  ExpectViolation("text: 'x' stopping { bad_words: ['a', '  '] }", "stopping.bad_words[1]", "has no tokens");
+}
+
 TEST(ValidateGenerate, PlansTheOutput) {
   const ValidatedGenerate valid = Valid(
       "request_id: 'mine' text: 'x' sampling { seed: 4 } output { echo: true } "
@@ -240,11 +298,11 @@ TEST(ValidateGenerate, TakesALongPromptIfWhatIsLeftFits) {
 }
 
 TEST(ValidateGenerate, NeedsATokenizerForFieldsAboutText) {
-  const grpc::Status status =
-      Refusal(Parsed("token_ids { ids: 1 } stopping { stop: 'x' } output { echo: true }"), IdsOnlyTestModel());
+  const grpc::Status status = Refusal(
+      Parsed("token_ids { ids: 1 } stopping { stop: 'x' bad_words: 'y' } output { echo: true }"), IdsOnlyTestModel());
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(ReasonOf(status), "NO_TOKENIZER");
-  EXPECT_THAT(ViolatedFields(status), ElementsAre("stopping.stop", "output.echo"));
+  EXPECT_THAT(ViolatedFields(status), ElementsAre("stopping.stop", "stopping.bad_words", "output.echo"));
 }
 
 TEST(ValidateGenerate, NamesEverythingThatIsWrongAtOnce) {

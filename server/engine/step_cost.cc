@@ -12,8 +12,10 @@ namespace {
 using Point = StepCost::Point;
 
 double SecondsOf(double tokens, const std::vector<Point>& points) {
+  // Below what was measured: as much as with one token more, a step that was sent to find out; but of a step with
+  // several prompt tokens in it only the share, lest what prompts take be allowed to more prompts.
   const auto after = std::find_if(points.begin(), points.end(), [&](const Point& p) { return p.tokens > tokens; });
-  if (after == points.begin()) return after->seconds;
+  if (after == points.begin()) return after->seconds * std::min(1.0, (tokens + 1) / after->tokens);
   const Point& before = *std::prev(after);
   // Beyond what was measured: no more than the last point, since this is what others are measured by.
   if (after == points.end()) return before.seconds;
@@ -40,18 +42,23 @@ double TokensWithin(double seconds, const Point& begin, const std::vector<Point>
 void StepCost::Observe(std::uint32_t num_tokens, absl::Duration duration) {
   ++num_steps_;
   if (num_tokens == 0 || duration <= absl::ZeroDuration()) return;
-  std::deque<Observation>& same_size = by_size_[static_cast<std::size_t>(std::bit_width(num_tokens)) - 1];
+  std::deque<Observation>& same_size = by_size_[SizeOf(num_tokens)];
   const Point point{.tokens = static_cast<double>(num_tokens), .seconds = absl::ToDoubleSeconds(duration)};
   same_size.push_back({.step = num_steps_, .point = point});
   if (same_size.size() > kMaxPerSize) same_size.pop_front();
 }
 
-std::vector<Point> StepCost::Points() const {
+std::size_t StepCost::SizeOf(std::uint32_t num_tokens) {
+  return static_cast<std::size_t>(std::bit_width(num_tokens)) - 1;
+}
+
+std::vector<Point> StepCost::PointsFor(std::uint32_t num_decodes) const {
   std::vector<Point> points;
-  for (const std::deque<Observation>& same_size : by_size_) {
+  for (std::size_t size = 0; size < kNumSizes; ++size) {
+    const std::uint64_t max_age = size <= SizeOf(num_decodes) ? kMaxAgeOfDecodes : kMaxAge;
     std::vector<Point> recent;
-    for (const Observation& one : same_size) {
-      if (num_steps_ - one.step < kMaxAge) recent.push_back(one.point);
+    for (const Observation& one : by_size_[size]) {
+      if (num_steps_ - one.step < max_age) recent.push_back(one.point);
     }
     if (recent.empty()) continue;
     const auto median = recent.begin() + static_cast<std::ptrdiff_t>((recent.size() - 1) / 2);
@@ -64,7 +71,7 @@ std::vector<Point> StepCost::Points() const {
 std::uint32_t StepCost::PromptTokensBeside(std::uint32_t num_decodes, double max_stretch) const {
   CHECK_GT(num_decodes, 0u);
   CHECK_GE(max_stretch, 1.0);
-  const std::vector<Point> points = Points();
+  const std::vector<Point> points = PointsFor(num_decodes);
   const auto decodes = static_cast<double>(num_decodes);
   if (points.empty() || points.front().tokens > 2 * decodes) return 1;
   const Point alone{.tokens = decodes, .seconds = SecondsOf(decodes, points)};

@@ -4,8 +4,9 @@
 // Time over tokens is kept as a few points, one for each power of two of tokens (the median of the last durations
 // there), with straight lines between. A single line a + b · tokens was ruled out: products are padded and change from
 // memory-bound to compute-bound, and an error of the line would never heal, while a point is measured anew where it is
-// used. Points are forgotten after kMaxAge steps, and with them a time of trouble. What is not known is taken to be
-// dear.
+// used. Points are forgotten after kMaxAge steps, and with them a time of trouble. What the decodes alone take is
+// remembered for longer, since no step shows it while prompts join in each: one more row can cost as much as eight.
+// What is not known is taken to be dear.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -21,6 +22,7 @@ namespace trireme::server {
 class StepCost {
  public:
   static constexpr std::uint64_t kMaxAge = 64;  // steps
+  static constexpr std::uint64_t kMaxAgeOfDecodes = 1024;
 
   struct Point {
     double tokens = 0;
@@ -44,8 +46,9 @@ class StepCost {
     Point point;
   };
 
+  static std::size_t SizeOf(std::uint32_t num_tokens);
   // The median of each size of which something recent is known, the smallest size first.
-  std::vector<Point> Points() const;
+  std::vector<Point> PointsFor(std::uint32_t num_decodes) const;
 
   std::uint64_t num_steps_ = 0;
   std::array<std::deque<Observation>, kNumSizes> by_size_;  // the latest last

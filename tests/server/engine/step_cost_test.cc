@@ -34,6 +34,7 @@ const Case kCases[] = {
     {"DecodesBetweenTwoPoints", {{8, 70}, {512, 1078}}, 10, 2, 37},
     {"APointIsUsedForFewerDecodesThanHalfMore", {{9, 72}, {512, 1078}}, 8, 2, 37},
     {"MoreDecodesThanWereEverMeasured", {{4, 50}}, 20, 2, 20},
+    {"OfAStepWithPromptTokensOnlyAShareIsTheDecodes", {{15, 150}, {512, 5120}}, 8, 2, 10},  // 90 ms; at 10 ms a token
     {"AStretchOfOneLeavesOneToken", {{8, 70}, {512, 1078}}, 8, 1, 1},
     {"AHugeStretchIsNoBound", {{8, 70}, {512, 1078}}, 8, 1e300, 1u << 30},
     {"AFlatCostReachesToTheNextPoint", {{8, 70}, {32, 70}, {512, 1030}}, 8, 2, 59},
@@ -88,6 +89,13 @@ TEST(StepCost, KeepsTheBoundWhereCostHasSteps) {  // products padded to 16 rows
   const Outcome run = RunSteps(cost, 8, 200, ms);
   EXPECT_LE(run.worst_ms, 2 * ms(9) + 30);  // a step too far
   EXPECT_GT(run.tokens, 200 * 16u);
+}
+
+TEST(StepCost, RemembersTheDecodesForAsLongAsAPromptTakes) {  // where a ninth row costs as much as the eight
+  const auto ms = [](double tokens) { return tokens <= 8 ? 60 : 100 + 2 * (tokens - 9); };
+  StepCost cost;
+  for (int i = 0; i < 10; ++i) cost.Observe(8, Ms(ms(8)));
+  EXPECT_LT(RunSteps(cost, 8, 500, ms).worst_ms, 2.2 * ms(8));
 }
 
 TEST(StepCost, ForgetsATimeOfTrouble) {

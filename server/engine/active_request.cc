@@ -26,6 +26,7 @@ ActiveRequest::ActiveRequest(SubmitEvent event)
       prompt(std::move(event.request.prompt)),
       sampling(std::move(event.request.sampling)),
       stopping(std::move(event.request.stopping)),
+      cache_salt(std::move(event.request.cache_salt)),
       ending_token_ids(EndingTokenIds(stopping)),
       deadline(event.request.deadline),
       observer(std::move(event.observer)),

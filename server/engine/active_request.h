@@ -24,6 +24,7 @@ struct ActiveRequest {
   std::vector<std::uint32_t> prompt;
   SamplingParams sampling;
   StoppingParams stopping;
+  std::string cache_salt;
   std::vector<std::uint32_t> ending_token_ids;  // of `stopping`, both kinds
   absl::Time deadline;
   absl::Time expires;  // at the deadline or when the time limit has passed, whichever is first
@@ -33,6 +34,7 @@ struct ActiveRequest {
   std::uint32_t num_unfinished;                   // sequences
   std::uint32_t num_generated = 0;                // tokens of all sequences
   std::uint32_t cached_tokens = 0;                // of the prompt, found when sequence 0 was first scheduled
+  std::uint32_t num_prompt_logprobs = 0;          // that the observer has
   std::optional<absl::Duration> first_scheduled;  // since `submitted`, as that below
   std::optional<absl::Duration> first_token;
 

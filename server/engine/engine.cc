@@ -34,6 +34,11 @@ absl::Status Validate(const EngineOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat("max_step_stretch is ", *options.max_step_stretch,
                                                    "; expected at least 1, which lets a prompt token by in each step"));
   }
+  if (options.limits.max_logit_rows < options.limits.max_num_seqs) {
+    return absl::InvalidArgumentError(absl::StrCat("max_logit_rows is ", options.limits.max_logit_rows,
+                                                   "; expected at least max_num_seqs (", options.limits.max_num_seqs,
+                                                   "), so that every sequence can sample in every step"));
+  }
   if (options.max_model_len < 2) {
     return absl::InvalidArgumentError(absl::StrCat("max_model_len is ", options.max_model_len,
                                                    "; expected at least 2: a prompt's token and one more"));

@@ -28,6 +28,7 @@ struct EngineOptions {
   // A step in which streams decode takes so many prompt tokens along that it takes about so many times as long as the
   // decodes alone would (step_cost.h); >= 1. Nothing: as many as limits allow.
   std::optional<double> max_step_stretch = {};
+  bool prefix_caching = true;  // whether sequences share the KV blocks of what their tokens begin with (prefix_cache.h)
 };
 
 // InvalidArgument names the option that is out of range, or the pair that does not go together.

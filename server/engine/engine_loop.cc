@@ -44,7 +44,9 @@ void EngineLoop::On(AbortEvent event) {
 }
 
 void EngineLoop::On(GroupUpEvent event) {
-  group_.emplace(event.capacity, options_.limits.max_num_seqs);
+  group_.emplace(event.capacity, LedgerOptions{.max_num_seqs = options_.limits.max_num_seqs,
+                                               .kv_block_tokens = options_.limits.kv_block_tokens,
+                                               .prefix_caching = options_.prefix_caching});
   length_limit_ = LengthLimit(options_, event.capacity);
   last_step_ = 0;
   cost_ = {};
@@ -108,9 +110,9 @@ void EngineLoop::On(StepResult result) {
   for (const StepPart& part : step.parts) suspects_.OnDone(part);
   std::unordered_map<std::uint32_t, const SlotTokens*> by_slot;
   for (const SlotTokens& tokens : result.slots) by_slot[tokens.slot] = &tokens;
-  for (const Sampling& sampled : step.sampling) {
-    const auto found = by_slot.find(sampled.slot);
-    Deliver(sampled, found == by_slot.end() ? nullptr : found->second, step.number);
+  for (const Expected& expected : step.expected) {
+    const auto found = by_slot.find(expected.slot);
+    Deliver(expected, found == by_slot.end() ? nullptr : found->second, step.number);
   }
 }
 

@@ -35,16 +35,18 @@ class EngineLoop {
   void Run();
 
  private:
-  // An item that samples, as it was sent.
-  struct Sampling {
+  // What the workers will tell of an item.
+  struct Expected {
     std::uint64_t key = 0;
     std::uint32_t slot = 0;
     std::uint64_t epoch = 0;  // names the tenancy
+    bool samples = false;
+    std::uint32_t num_prompt_logprobs = 0;
   };
   struct StepInFlight {
     std::uint64_t number = 0;
-    std::vector<Sampling> sampling;
-    std::vector<StepPart> parts;  // of all items
+    std::vector<Expected> expected;  // of the items of which there is something to tell
+    std::vector<StepPart> parts;     // of all items
     std::uint32_t num_tokens = 0;
   };
   using Requests = std::map<std::uint64_t, ActiveRequest>;  // by key
@@ -67,7 +69,10 @@ class EngineLoop {
   // Admit, schedule, send.
   void SendSteps();
   Snapshot TakeSnapshot() const;
+  void CountSharedBlocks(std::vector<SequenceView>& running) const;
   std::vector<SequenceView> AdmissibleViews() const;
+  SequenceView WaitingView(const Sequence& sequence) const;
+  bool WaitsForPrefix(const Sequence& sequence) const;
   std::uint32_t MaxPromptTokens(const std::vector<SequenceView>& running) const;
   void Carry(const Decision& decision);
   void Preempt(std::uint64_t key);
@@ -76,7 +81,9 @@ class EngineLoop {
   StepItem Advance(const ScheduledItem& item, StepInFlight& step);
 
   // Stream.
-  void Deliver(const Sampling& sampled, const SlotTokens* tokens, std::uint64_t step);
+  void Deliver(const Expected& expected, const SlotTokens* told, std::uint64_t step);
+  bool Agrees(const Sequence& sequence, const Expected& expected, const SlotTokens* told) const;
+  void StreamPromptLogprobs(ActiveRequest& request, const std::vector<GeneratedToken>& tokens);
   void Stream(Sequence& sequence, const GeneratedToken& token);
   void Count(Sequence& sequence);
 
@@ -87,7 +94,7 @@ class EngineLoop {
   void FailAll(const Sequences& sequences, std::string_view why);
   Sequence RemoveSequence(std::uint64_t key);
   ActiveRequest RemoveRequest(std::uint64_t request, std::string outcome);
-  Sequence* Find(std::uint64_t key);
+  const Sequence* Find(std::uint64_t key) const;
   Loads CurrentLoads() const;
 
   const EngineOptions options_;

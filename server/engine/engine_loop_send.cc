@@ -41,22 +41,59 @@ Snapshot EngineLoop::TakeSnapshot() const {
   for (const Sequence* sequence : InOrder(running_, running_.size())) {
     snapshot.running.push_back(sequence->View(length_limit_));
   }
+  CountSharedBlocks(snapshot.running);
   snapshot.waiting = AdmissibleViews();
   snapshot.max_prompt_tokens = MaxPromptTokens(snapshot.running);
   snapshot.free_blocks = group_->free_blocks();
   return snapshot;
 }
 
-// The first of those that wait. While a suspect runs, nobody joins it; so it is the last that is admitted.
+void EngineLoop::CountSharedBlocks(std::vector<SequenceView>& running) const {
+  std::vector<const Place*> last_first;
+  for (auto view = running.rbegin(); view != running.rend(); ++view) {
+    last_first.push_back(&*running_.at(view->key).place);
+  }
+  const std::vector<std::uint32_t> lasting = group_->CountLasting(last_first);
+  std::size_t i = 0;
+  for (auto view = running.rbegin(); view != running.rend(); ++view) view->num_shared_blocks = lasting[i++];
+}
+
+// The first of those that wait, among which the step may admit some: no more than have slots or, since a look into the
+// cache takes time, tokens of the budget. While a suspect runs, nobody joins it; so it is the last that is admitted.
 std::vector<SequenceView> EngineLoop::AdmissibleViews() const {
   std::vector<SequenceView> views;
   const auto is_suspect = [this](const auto& entry) { return suspects_.Contains(entry.first); };
   if (!suspects_.empty() && std::any_of(running_.begin(), running_.end(), is_suspect)) return views;
-  for (const Sequence* sequence : InOrder(waiting_, options_.limits.max_num_seqs)) {  // no step admits more
-    views.push_back(sequence->View(length_limit_));
+  std::uint64_t num_tokens = 0;
+  for (const Sequence* sequence : InOrder(waiting_, options_.limits.max_num_seqs)) {
+    if (num_tokens >= options_.limits.max_num_batched_tokens) break;
+    const SequenceView& view = views.emplace_back(WaitingView(*sequence));
+    if (view.waits_for_prefix) continue;
+    num_tokens += view.num_tokens - view.num_computed;
     if (suspects_.Contains(sequence->key)) break;
   }
   return views;
+}
+
+SequenceView EngineLoop::WaitingView(const Sequence& sequence) const {
+  SequenceView view = sequence.View(length_limit_);
+  view.waits_for_prefix = WaitsForPrefix(sequence);
+  if (view.waits_for_prefix) return view;
+  const CachedPrefix prefix = group_->Find(sequence.request->cache_salt, sequence.findable());
+  view.num_blocks = static_cast<std::uint32_t>(prefix.blocks.size());
+  view.num_computed = view.num_blocks * options_.limits.kv_block_tokens;
+  view.num_shared_blocks = prefix.num_held;
+  return view;
+}
+
+// Whether sequence 0 of its request is about to compute what this one could find in the cache.
+bool EngineLoop::WaitsForPrefix(const Sequence& sequence) const {
+  const std::uint32_t num_prompt_tokens = sequence.request->num_prompt_tokens();
+  if (!options_.prefix_caching || sequence.index == 0 || num_prompt_tokens <= options_.limits.kv_block_tokens) {
+    return false;
+  }
+  const Sequence* const first = Find(sequence.request->key);
+  return first != nullptr && first->num_computed < num_prompt_tokens;
 }
 
 // As many as the streams that run can bear.
@@ -71,7 +108,7 @@ void EngineLoop::Carry(const Decision& decision) {
   StepCommand command;
   command.generation = group_->generation();
   command.number = ++last_step_;
-  StepInFlight step{.number = command.number, .sampling = {}, .parts = {}};
+  StepInFlight step{.number = command.number, .expected = {}, .parts = {}};
   for (const std::uint64_t key : decision.preempt) Preempt(key);
   for (const std::uint64_t key : decision.admit) command.admissions.push_back(Admit(key));
   for (const ScheduledItem& item : decision.items) command.items.push_back(Advance(item, step));
@@ -98,32 +135,46 @@ void EngineLoop::Suspend(std::uint64_t key) {
 
 Admission EngineLoop::Admit(std::uint64_t key) {
   Sequence& sequence = running_.insert(waiting_.extract(key)).position->second;
-  sequence.place = group_->Admit();
   ActiveRequest& request = *sequence.request;
-  if (!request.first_scheduled.has_value()) request.first_scheduled = request.Age();
-  return {.slot = sequence.place->slot,
-          .epoch = sequence.place->epoch,
-          .tokens = sequence.tokens,
-          .num_prompt_tokens = request.num_prompt_tokens(),
-          .num_computed = 0,
-          .sampling = request.sampling,
-          .sample = sequence.index,
-          .min_tokens = request.stopping.min_tokens,
-          .ending_token_ids = request.ending_token_ids};
+  sequence.place = group_->Admit(request.cache_salt, sequence.findable());
+  sequence.num_computed = sequence.place->num_blocks() * options_.limits.kv_block_tokens;
+  if (!request.first_scheduled.has_value()) {
+    request.first_scheduled = request.Age();
+    request.cached_tokens = sequence.num_computed;
+  }
+  Admission admission{.slot = sequence.place->slot,
+                      .epoch = sequence.place->epoch,
+                      .tokens = sequence.tokens,
+                      .num_prompt_tokens = request.num_prompt_tokens(),
+                      .num_computed = sequence.num_computed,
+                      .sampling = request.sampling,
+                      .sample = sequence.index,
+                      .min_tokens = request.stopping.min_tokens,
+                      .ending_token_ids = request.ending_token_ids,
+                      .first_prompt_logprob = request.num_prompt_logprobs + 1};
+  if (!sequence.wants_prompt_logprobs()) {
+    admission.sampling.prompt_logprobs.reset();
+    admission.first_prompt_logprob = 1;
+  }
+  return admission;
 }
 
 StepItem EngineLoop::Advance(const ScheduledItem& item, StepInFlight& step) {
   Sequence& sequence = running_.at(item.key);
+  Expected expected{.key = item.key, .slot = sequence.place->slot, .epoch = sequence.place->epoch};
+  expected.num_prompt_logprobs = NumLogprobRows(sequence.View(length_limit_), item.num_tokens);
   sequence.num_computed += item.num_tokens;
   step.num_tokens += item.num_tokens;
   step.parts.push_back({.key = item.key, .num_computed = sequence.num_computed});
-  if (sequence.num_computed == sequence.tokens.size() + sequence.num_sampling) {
-    ++sequence.num_sampling;
-    step.sampling.push_back({.key = item.key, .slot = sequence.place->slot, .epoch = sequence.place->epoch});
-  }
-  return {.slot = sequence.place->slot,
-          .num_tokens = item.num_tokens,
-          .new_blocks = group_->Extend(*sequence.place, item.new_blocks)};
+  expected.samples = sequence.num_computed == sequence.tokens.size() + sequence.num_sampling;
+  sequence.num_sampling += expected.samples;
+  if (expected.samples || expected.num_prompt_logprobs > 0) step.expected.push_back(expected);
+  StepItem sent{.slot = expected.slot,
+                .num_tokens = item.num_tokens,
+                .new_blocks = group_->Extend(*sequence.place, item.new_blocks)};
+  // Found only by sequences of later steps: those of this one were admitted before.
+  group_->Register(*sequence.place, sequence.request->cache_salt, sequence.computed());
+  return sent;
 }
 
 }  // namespace trireme::server

@@ -1,6 +1,8 @@
 // The part of the loop that hands out tokens and ends requests.
 #include "server/engine/engine_loop.h"
 
+#include <algorithm>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,22 +43,44 @@ absl::Status Lost(const ActiveRequest& request, std::string_view why) {
 
 }  // namespace
 
-// Hands a sampled token to its sequence, unless that has ended or was preempted since the step was sent.
-void EngineLoop::Deliver(const Sampling& sampled, const SlotTokens* tokens, std::uint64_t step) {
-  const auto found = running_.find(sampled.key);
-  if (found == running_.end() || found->second.place->epoch != sampled.epoch) return;
-  if (tokens == nullptr || tokens->epoch != sampled.epoch || tokens->tokens.size() != 1) {
-    Fail(found->second.request->key,
-         absl::InternalError(absl::StrCat("the workers' result of step ", step, " has not one token of slot ",
-                                          sampled.slot, ", epoch ", sampled.epoch)));
+// Hands to a sequence what the workers tell of its item, unless it has ended or was preempted since the step was sent.
+void EngineLoop::Deliver(const Expected& expected, const SlotTokens* told, std::uint64_t step) {
+  const auto found = running_.find(expected.key);
+  if (found == running_.end() || found->second.place->epoch != expected.epoch) return;
+  Sequence& sequence = found->second;
+  if (!Agrees(sequence, expected, told)) {
+    Fail(sequence.request->key,
+         absl::InternalError(absl::StrCat("the workers' result of step ", step, " has not ",
+                                          expected.samples ? "one token" : "no token", " and ",
+                                          expected.num_prompt_logprobs, " log-probabilities of the prompt for slot ",
+                                          expected.slot, ", epoch ", expected.epoch)));
     return;
   }
-  --found->second.num_sampling;
-  Stream(found->second, tokens->tokens.front());
+  if (expected.num_prompt_logprobs > 0) StreamPromptLogprobs(*sequence.request, told->prompt_tokens);
+  if (!expected.samples) return;
+  --sequence.num_sampling;
+  Stream(sequence, told->tokens.front());
+}
+
+bool EngineLoop::Agrees(const Sequence& sequence, const Expected& expected, const SlotTokens* told) const {
+  if (told == nullptr || told->epoch != expected.epoch) return false;
+  if (told->tokens.size() != expected.samples || told->prompt_tokens.size() != expected.num_prompt_logprobs) {
+    return false;
+  }
+  const auto next = sequence.tokens.begin() + sequence.request->num_prompt_logprobs + 1;
+  return std::equal(
+      told->prompt_tokens.begin(), told->prompt_tokens.end(), next,
+      [](const GeneratedToken& given, std::uint32_t id) { return given.token_id == id && given.logprob.has_value(); });
+}
+
+void EngineLoop::StreamPromptLogprobs(ActiveRequest& request, const std::vector<GeneratedToken>& tokens) {
+  request.num_prompt_logprobs += static_cast<std::uint32_t>(tokens.size());
+  request.observer->OnPromptLogprobs(tokens);
 }
 
 void EngineLoop::Stream(Sequence& sequence, const GeneratedToken& token) {
   sequence.tokens.push_back(token.token_id);
+  group_->Register(*sequence.place, sequence.request->cache_salt, sequence.computed());
   Count(sequence);
   const AfterTokens wish = sequence.request->observer->OnTokens(sequence.index, {&token, 1});
   std::optional<FinishReason> reason = sequence.ReasonToFinish(length_limit_);
@@ -144,7 +168,7 @@ ActiveRequest EngineLoop::RemoveRequest(std::uint64_t key, std::string outcome) 
   return request;
 }
 
-Sequence* EngineLoop::Find(std::uint64_t key) {
+const Sequence* EngineLoop::Find(std::uint64_t key) const {
   if (const auto found = running_.find(key); found != running_.end()) return &found->second;
   const auto found = waiting_.find(key);
   return found == waiting_.end() ? nullptr : &found->second;

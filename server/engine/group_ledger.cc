@@ -6,46 +6,67 @@
 #include "base/check.h"
 
 namespace trireme::server {
+namespace {
 
-GroupLedger::GroupLedger(const GroupCapacity& capacity, std::uint32_t max_num_seqs) : generation_(capacity.generation) {
-  CHECK(!capacity.num_kv_blocks.empty());
-  for (const std::uint32_t num_blocks : capacity.num_kv_blocks) pools_.emplace_back(num_blocks);
-  for (std::uint32_t slot = max_num_seqs; slot > 0; --slot) free_slots_.push_back(slot - 1);
+std::uint32_t LeastOf(const std::vector<std::uint32_t>& num_kv_blocks) {
+  CHECK(!num_kv_blocks.empty());
+  return *std::min_element(num_kv_blocks.begin(), num_kv_blocks.end());
 }
 
-Place GroupLedger::Admit() {
+}  // namespace
+
+GroupLedger::GroupLedger(const GroupCapacity& capacity, const LedgerOptions& options)
+    : options_(options),
+      generation_(capacity.generation),
+      num_kv_groups_(capacity.num_kv_blocks.size()),
+      cache_(LeastOf(capacity.num_kv_blocks), options.kv_block_tokens) {
+  for (std::uint32_t slot = options.max_num_seqs; slot > 0; --slot) free_slots_.push_back(slot - 1);
+}
+
+CachedPrefix GroupLedger::Find(std::string_view salt, std::span<const std::uint32_t> findable) const {
+  return options_.prefix_caching ? cache_.Find(salt, findable) : CachedPrefix();
+}
+
+Place GroupLedger::Admit(std::string_view salt, std::span<const std::uint32_t> findable) {
   CHECK(!free_slots_.empty());
-  Place place{.slot = free_slots_.back(), .epoch = ++last_epoch_, .blocks = {}};
+  CachedPrefix prefix = Find(salt, findable);
+  cache_.Hold(prefix.blocks);
+  Place place{.slot = free_slots_.back(), .epoch = ++last_epoch_, .blocks = std::move(prefix.blocks)};
   free_slots_.pop_back();
-  place.blocks.resize(pools_.size());
+  place.num_registered = place.num_blocks();
+  place.registered = prefix.id;
   return place;
 }
 
 std::vector<std::vector<std::uint32_t>> GroupLedger::Extend(Place& place, std::uint32_t count) {
-  std::vector<std::vector<std::uint32_t>> added;
-  if (count == 0) return added;
-  for (std::size_t group = 0; group < pools_.size(); ++group) {
-    added.push_back(pools_[group].Allocate(count));
-    place.blocks[group].insert(place.blocks[group].end(), added.back().begin(), added.back().end());
+  const std::vector<std::uint32_t> added = cache_.Allocate(count);
+  place.blocks.insert(place.blocks.end(), added.begin(), added.end());
+  const std::uint32_t told = std::exchange(place.num_told, place.num_blocks());
+  if (told == place.num_told) return {};
+  return {num_kv_groups_, std::vector<std::uint32_t>(place.blocks.begin() + told, place.blocks.end())};
+}
+
+void GroupLedger::Register(Place& place, std::string_view salt, std::span<const std::uint32_t> tokens) {
+  if (!options_.prefix_caching) return;
+  const std::size_t size = options_.kv_block_tokens;
+  for (; (place.num_registered + 1) * size <= tokens.size(); ++place.num_registered) {
+    place.registered = cache_.Register(place.registered, salt, tokens.subspan(place.num_registered * size, size),
+                                       place.blocks[place.num_registered]);
   }
-  return added;
 }
 
 void GroupLedger::Release(const Place& place) {
-  for (std::size_t group = 0; group < pools_.size(); ++group) pools_[group].Release(place.blocks[group]);
+  cache_.Release(place.blocks);
   free_slots_.push_back(place.slot);
   releases_.push_back(place.slot);
 }
 
-std::vector<std::uint32_t> GroupLedger::TakeReleases() { return std::exchange(releases_, {}); }
-
-const KvBlockPool& GroupLedger::Fullest() const {
-  return *std::min_element(pools_.begin(), pools_.end(),
-                           [](const KvBlockPool& a, const KvBlockPool& b) { return a.num_free() < b.num_free(); });
+std::vector<std::uint32_t> GroupLedger::CountLasting(std::span<const Place* const> places) const {
+  std::vector<std::span<const std::uint32_t>> lists;
+  for (const Place* const place : places) lists.emplace_back(place->blocks);
+  return cache_.CountLasting(lists);
 }
 
-std::uint32_t GroupLedger::free_blocks() const { return Fullest().num_free(); }
-std::uint32_t GroupLedger::used_blocks() const { return Fullest().num_blocks() - Fullest().num_free(); }
-std::uint32_t GroupLedger::total_blocks() const { return Fullest().num_blocks(); }
+std::vector<std::uint32_t> GroupLedger::TakeReleases() { return std::exchange(releases_, {}); }
 
 }  // namespace trireme::server

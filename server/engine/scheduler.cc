@@ -16,6 +16,7 @@ class StepPlan {
         budget_(limits.max_num_batched_tokens),
         prompt_budget_(std::min(snapshot.max_prompt_tokens, limits.max_num_batched_tokens)),
         free_blocks_(snapshot.free_blocks),
+        spare_logit_rows_(limits.max_logit_rows - MaxSequences()),
         num_kept_(snapshot.running.size()),
         granted_(snapshot.running.size()) {}
 
@@ -37,6 +38,10 @@ class StepPlan {
  private:
   std::uint32_t Blocks(std::uint32_t num_tokens) const { return BlocksFor(num_tokens, limits_.kv_block_tokens); }
 
+  std::uint32_t MaxSequences() const;
+  std::uint32_t BlocksOwed() const;
+  std::uint32_t LeftToCompute(const SequenceView& view) const;
+  std::uint32_t SpareLogitRows(const SequenceView& view, std::uint32_t num_tokens) const;
   void Grant(std::size_t i);
   // Tokens that are left for it.
   std::uint32_t BudgetOf(const SequenceView& view) const {
@@ -51,6 +56,7 @@ class StepPlan {
   std::uint32_t budget_;
   std::uint32_t prompt_budget_;  // of what are not decodes, within budget_
   std::uint32_t free_blocks_;
+  std::uint32_t spare_logit_rows_;      // beyond one for each sequence
   std::size_t num_kept_;                // running sequences that are not preempted: the first
   std::vector<ScheduledItem> granted_;  // per running sequence; num_tokens 0 for none
   std::vector<ScheduledItem> admitted_;
@@ -66,11 +72,34 @@ void StepPlan::GiveBack(const SequenceView& view, std::uint32_t num_tokens) {
   if (!IsDecode(view)) prompt_budget_ += num_tokens;
 }
 
+// Those that may take part in the step, at most.
+std::uint32_t StepPlan::MaxSequences() const {
+  const auto may_join = [](const SequenceView& view) { return !view.waits_for_prefix; };
+  const auto num_joining = std::count_if(snapshot_.waiting.begin(), snapshot_.waiting.end(), may_join);
+  const std::size_t most = snapshot_.running.size() + static_cast<std::size_t>(num_joining);
+  return static_cast<std::uint32_t>(std::min<std::size_t>(limits_.max_num_seqs, most));
+}
+
+// All, or as many as have logits for their rows.
+std::uint32_t StepPlan::LeftToCompute(const SequenceView& view) const {
+  std::uint32_t left = view.num_tokens - view.num_computed;
+  const std::uint32_t rows = NumLogprobRows(view, left), most = spare_logit_rows_ + 1;
+  if (rows == most) --left;  // and none for the last, from which it would sample
+  if (rows > most) left = std::max(view.logprobs_begin, view.num_computed) - view.num_computed + most;
+  return left;
+}
+
+// Beyond its own.
+std::uint32_t StepPlan::SpareLogitRows(const SequenceView& view, std::uint32_t num_tokens) const {
+  const std::uint32_t samples = view.num_computed + num_tokens == view.num_tokens;
+  return std::max(NumLogprobRows(view, num_tokens) + samples, 1u) - 1;
+}
+
 // Gives running sequence `i` what it still has to compute, as far as budget and blocks go. Evicts later ones only if
 // it could not take a single token otherwise.
 void StepPlan::Grant(std::size_t i) {
   const SequenceView& view = snapshot_.running[i];
-  const std::uint32_t left = view.num_tokens - view.num_computed;
+  const std::uint32_t left = LeftToCompute(view);
   if (left == 0 || BudgetOf(view) == 0) return;
   const std::uint32_t room = view.num_blocks * limits_.kv_block_tokens - view.num_computed;
   while (room == 0 && free_blocks_ == 0 && i + 1 < num_kept_) PreemptLast();
@@ -83,26 +112,43 @@ void StepPlan::Grant(std::size_t i) {
   granted_[i] = {.key = view.key, .num_tokens = num_tokens, .new_blocks = new_blocks};
   Spend(view, num_tokens);
   free_blocks_ -= new_blocks;
+  spare_logit_rows_ -= SpareLogitRows(view, num_tokens);
 }
 
+// Whoever it is had a decode at most, for prefill chunks are granted in order: so no spare row comes back.
 void StepPlan::PreemptLast() {
   ScheduledItem& item = granted_[--num_kept_];
-  free_blocks_ += snapshot_.running[num_kept_].num_blocks + item.new_blocks;
-  GiveBack(snapshot_.running[num_kept_], item.num_tokens);
+  const SequenceView& view = snapshot_.running[num_kept_];
+  free_blocks_ += view.num_blocks - view.num_shared_blocks + item.new_blocks;
+  GiveBack(view, item.num_tokens);
   item = {};
 }
 
-// Where budget is left, all that run have the blocks of what is known of them: nothing need be kept for them.
+// What those that run still lack for what is known of them: budget or rows of logits may have cut their chunks.
+std::uint32_t StepPlan::BlocksOwed() const {
+  std::uint32_t owed = 0;
+  for (std::size_t i = 0; i < num_kept_; ++i) {
+    const std::uint32_t wanted = Blocks(snapshot_.running[i].num_tokens);
+    owed += wanted - std::min(wanted, snapshot_.running[i].num_blocks + granted_[i].new_blocks);
+  }
+  return owed;
+}
+
 void StepPlan::AdmitWaiting() {
   // The blocks of whoever was just evicted are for one that runs.
   if (num_kept_ < snapshot_.running.size()) return;
+  std::uint32_t owed = BlocksOwed();
   for (const SequenceView& view : snapshot_.waiting) {
     if (num_kept_ + admitted_.size() == limits_.max_num_seqs || BudgetOf(view) == 0) return;
-    if (Blocks(view.num_tokens) > free_blocks_) return;
-    const std::uint32_t num_tokens = std::min(view.num_tokens, BudgetOf(view));
-    admitted_.push_back({.key = view.key, .num_tokens = num_tokens, .new_blocks = Blocks(num_tokens)});
+    if (view.waits_for_prefix) continue;
+    if (Blocks(view.num_tokens) - view.num_shared_blocks + owed > free_blocks_) return;
+    const std::uint32_t num_tokens = std::min(LeftToCompute(view), BudgetOf(view));
+    const std::uint32_t new_blocks = Blocks(view.num_computed + num_tokens) - view.num_blocks;
+    admitted_.push_back({.key = view.key, .num_tokens = num_tokens, .new_blocks = new_blocks});
     Spend(view, num_tokens);
-    free_blocks_ -= admitted_.back().new_blocks;
+    free_blocks_ -= new_blocks + view.num_blocks - view.num_shared_blocks;
+    spare_logit_rows_ -= SpareLogitRows(view, num_tokens);
+    owed += Blocks(view.num_tokens) - Blocks(view.num_computed + num_tokens);
   }
 }
 
@@ -123,12 +169,19 @@ Decision StepPlan::ToDecision() const {
 
 }  // namespace
 
+std::uint32_t NumLogprobRows(const SequenceView& view, std::uint32_t num_tokens) {
+  const std::uint32_t begin = std::max(view.logprobs_begin, view.num_computed);
+  const std::uint32_t end = std::min(view.logprobs_end, view.num_computed + num_tokens);
+  return end - std::min(begin, end);
+}
+
 std::uint32_t BlocksFor(std::uint32_t num_tokens, std::uint32_t kv_block_tokens) {
   return num_tokens / kv_block_tokens + (num_tokens % kv_block_tokens != 0);
 }
 
 Decision Schedule(const SchedulerLimits& limits, const Snapshot& snapshot) {
   CHECK_GT(limits.kv_block_tokens, 0u);
+  CHECK_GE(limits.max_logit_rows, limits.max_num_seqs);
   CHECK_LE(snapshot.running.size(), limits.max_num_seqs);
   StepPlan plan(limits, snapshot);
   plan.GrantDecodes();

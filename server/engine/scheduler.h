@@ -7,6 +7,12 @@
 // then prompts that do not fit together would evict each other half-way.) Nobody that runs is thrown out for one that
 // waits.
 //
+// A sequence whose prompt another of its request is computing is passed over until it can find that in the cache; the
+// other comes before it in the order, so this ends.
+//
+// Rows of logits: every sequence of the step has one of max_logit_rows, to sample from. What is left goes, in order, to
+// those that want log-probabilities of their prompts; their chunks are cut to it.
+//
 // When a running sequence lacks a block, the last running one is preempted: its blocks are freed, it waits again and is
 // computed anew. The last itself does not evict itself but skips the step.
 //
@@ -30,10 +36,20 @@ struct SchedulerLimits {
 // A sequence as the scheduler sees it, as it will be when all steps in flight are done: what they compute is computed,
 // and what they sample counts as a token though its id is not known here.
 struct SequenceView {
-  std::uint64_t key = 0;           // the engine's handle
-  std::uint32_t num_tokens = 0;    // prompt and generated
-  std::uint32_t num_computed = 0;  // whose keys and values are in the cache; 0 if waiting; <= num_tokens, equal if done
-  std::uint32_t num_blocks = 0;    // held, per KV group; enough for num_computed; 0 if waiting
+  std::uint64_t key = 0;         // the engine's handle
+  std::uint32_t num_tokens = 0;  // prompt and generated
+  // Whose keys and values are in the KV cache; <= num_tokens, equal if done. If waiting: of the cached prefix that it
+  // would find; < num_tokens.
+  std::uint32_t num_computed = 0;
+  std::uint32_t num_blocks = 0;  // held, per KV group; enough for num_computed. If waiting: of that prefix
+  // Of these, that others hold: to let go of them frees none, to take them uses up none. Others are those before it in
+  // the order, if it runs: whoever is preempted goes after all that come behind it.
+  std::uint32_t num_shared_blocks = 0;
+  // Waiting for a request's first sequence to compute the prompt that both share: not to be admitted.
+  bool waits_for_prefix = false;
+  // Positions in [begin, end) give a log-probability of the prompt, as far as they are not computed.
+  std::uint32_t logprobs_begin = 0;
+  std::uint32_t logprobs_end = 0;  // < num_tokens
 };
 
 // Each in order; who waits may come before one that runs.
@@ -62,6 +78,9 @@ struct Decision {
   std::vector<std::uint64_t> admit;    // from waiting, in order; each has an item
   bool operator==(const Decision&) const = default;
 };
+
+// Rows of log-probabilities of the prompt among the next `num_tokens` that are computed of it.
+std::uint32_t NumLogprobRows(const SequenceView& view, std::uint32_t num_tokens);
 
 // Blocks that hold `num_tokens` tokens.
 std::uint32_t BlocksFor(std::uint32_t num_tokens, std::uint32_t kv_block_tokens);

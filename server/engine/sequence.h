@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -35,7 +36,17 @@ struct Sequence {
     return static_cast<std::uint32_t>(tokens.size()) - request->num_prompt_tokens();
   }
 
-  // As the scheduler sees it, if it may have `length_limit` tokens in all.
+  // Whether log-probabilities of the prompt are still to come: only sequence 0 asks for them.
+  bool wants_prompt_logprobs() const;
+
+  // The tokens whose keys and values it may find in the prefix cache: not the last, from which it samples, nor those
+  // whose log-probabilities are still to come.
+  std::span<const std::uint32_t> findable() const;
+
+  // The tokens that are known and computed by steps that were sent.
+  std::span<const std::uint32_t> computed() const;
+
+  // As the scheduler sees it, if it runs, or finds nothing in the cache, and may have `length_limit` tokens in all.
   SequenceView View(std::uint32_t length_limit) const;
 
   // Whether the token that was added last ends it, and how.

@@ -48,6 +48,14 @@ std::vector<std::uint32_t> FakeContinuation(std::vector<std::uint32_t> prompt, s
   return generated;
 }
 
+GeneratedToken FakePromptLogprob(std::span<const std::uint32_t> tokens, std::size_t position,
+                                 std::uint32_t num_alternatives) {
+  const std::uint32_t id = tokens[position];
+  const auto logprob = -static_cast<float>(FakeNextToken(tokens.first(position), id, 1000));
+  return {.token_id = id,
+          .logprob = TokenLogprob{.logprob = logprob, .rank = 2, .top = {num_alternatives, {id, logprob}}}};
+}
+
 FakeWorkerGroup::FakeWorkerGroup(FakeGroupOptions options)
     : options_(std::move(options)), num_kv_blocks_(options_.num_kv_blocks), thread_([this] { Run(); }) {}
 
@@ -125,6 +133,11 @@ std::uint64_t FakeWorkerGroup::generation() {
   return generation_;
 }
 
+std::uint64_t FakeWorkerGroup::num_computed_tokens() {
+  MutexLock lock(mutex_);
+  return num_computed_tokens_;
+}
+
 void FakeWorkerGroup::Send(const StepCommand& command) {
   MutexLock lock(mutex_);
   if (!is_up_ || command.generation != generation_) return;
@@ -184,20 +197,39 @@ StepResult FakeWorkerGroup::CarryOut(const StepCommand& command) {
   for (const Admission& admission : command.admissions) Admit(admission);
   EXPECT_FALSE(command.items.empty());
   std::set<std::uint32_t> seen;
-  std::uint32_t num_tokens = 0;
-  // A forward pass writes all items' keys before any is read: so must blocks be added for all before.
-  for (const StepItem& item : command.items) AddBlocks(item);
+  std::size_t num_tokens = 0, num_logit_rows = 0;
   for (const StepItem& item : command.items) {
-    Slot& slot = slots_.at(item.slot);
     EXPECT_TRUE(seen.insert(item.slot).second) << "two items of slot " << item.slot;
+    AddBlocks(item);
     num_tokens += item.num_tokens;
-    Compute(slot, item.num_tokens);
-    if (slot.num_computed < slot.tokens.size()) continue;
-    result.slots.push_back({.slot = item.slot, .epoch = slot.epoch, .tokens = {Sample(slot)}});
+  }
+  // What is said to be computed must come from earlier steps.
+  for (const StepItem& item : command.items) CheckKvCache(slots_.at(item.slot));
+  for (const StepItem& item : command.items) {
+    SlotTokens told = CarryOut(item);
+    num_logit_rows += told.tokens.size() + told.prompt_tokens.size();
+    if (!told.tokens.empty() || !told.prompt_tokens.empty()) result.slots.push_back(std::move(told));
   }
   EXPECT_LE(num_tokens, options_.limits.max_num_batched_tokens);
+  EXPECT_LE(num_logit_rows, options_.limits.max_logit_rows);
   for (const Admission& admission : command.admissions) EXPECT_TRUE(seen.contains(admission.slot));
+  num_computed_tokens_ += num_tokens;
   return result;
+}
+
+SlotTokens FakeWorkerGroup::CarryOut(const StepItem& item) {
+  Slot& slot = slots_.at(item.slot);
+  SlotTokens told{.slot = item.slot, .epoch = slot.epoch, .tokens = {}, .prompt_tokens = {}};
+  const std::uint32_t begin = slot.num_computed;
+  Compute(slot, item.num_tokens);
+  if (slot.sampling.prompt_logprobs.has_value()) {
+    const std::uint32_t end = std::min(slot.num_computed + 1, slot.num_prompt_tokens);
+    for (std::uint32_t next = std::max(begin + 1, slot.first_prompt_logprob); next < end; ++next) {
+      told.prompt_tokens.push_back(FakePromptLogprob(slot.tokens, next, *slot.sampling.prompt_logprobs));
+    }
+  }
+  if (slot.num_computed == slot.tokens.size()) told.tokens.push_back(Sample(slot));
+  return told;
 }
 
 void FakeWorkerGroup::Release(std::uint32_t slot) {
@@ -210,12 +242,21 @@ void FakeWorkerGroup::Admit(const Admission& admission) {
   EXPECT_FALSE(slot.is_taken) << "slot " << admission.slot;
   EXPECT_GT(admission.epoch, slot.epoch);
   EXPECT_FALSE(admission.tokens.empty());
+  EXPECT_GT(admission.num_prompt_tokens, 0u);
+  EXPECT_LE(admission.num_prompt_tokens, admission.tokens.size());
+  EXPECT_LT(admission.num_computed, admission.tokens.size());
+  if (admission.sampling.prompt_logprobs.has_value()) {
+    EXPECT_GT(admission.first_prompt_logprob, admission.num_computed);
+    EXPECT_LT(admission.first_prompt_logprob, admission.num_prompt_tokens);
+  }
   slot = {.epoch = admission.epoch,
           .is_taken = true,
           .sampling = admission.sampling,
           .sample = admission.sample,
           .tokens = admission.tokens,
-          .num_computed = 0,
+          .num_prompt_tokens = admission.num_prompt_tokens,
+          .num_computed = admission.num_computed,
+          .first_prompt_logprob = admission.first_prompt_logprob,
           .block_tables = std::vector<std::vector<std::uint32_t>>(kv_.size())};
 }
 
@@ -235,21 +276,31 @@ std::uint64_t& FakeWorkerGroup::KvCell(std::size_t group, const Slot& slot, std:
   return kv_[group].at(std::size_t{block} * block_tokens + position % block_tokens);
 }
 
-// Writes the hash of each token's prefix into its cell, and reads all cells before it as attention would.
+// Reads all cells as attention would.
+void FakeWorkerGroup::CheckKvCache(const Slot& slot) {
+  for (std::size_t group = 0; group < kv_.size(); ++group) {
+    std::uint64_t hash = kEmptyHash;
+    for (std::uint32_t position = 0; position < slot.num_computed; ++position) {
+      hash = Extend(hash, slot.tokens[position]);
+      ASSERT_EQ(KvCell(group, slot, position), hash) << "the KV cache does not hold position " << position;
+    }
+  }
+}
+
+// Writes the hash of each token's prefix into its cell.
 void FakeWorkerGroup::Compute(Slot& slot, std::uint32_t num_tokens) {
   ASSERT_GT(num_tokens, 0u);
   ASSERT_LE(slot.num_computed + num_tokens, slot.tokens.size()) << "computes tokens that there are not";
-  slot.num_computed += num_tokens;
+  const std::uint32_t begin = std::exchange(slot.num_computed, slot.num_computed + num_tokens);
   for (std::size_t group = 0; group < kv_.size(); ++group) {
     ASSERT_EQ(slot.block_tables[group].size(), BlocksFor(slot.num_computed, options_.limits.kv_block_tokens));
     std::uint64_t hash = kEmptyHash;
     for (std::uint32_t position = 0; position < slot.num_computed; ++position) {
       hash = Extend(hash, slot.tokens[position]);
-      std::uint64_t& cell = KvCell(group, slot, position);
-      if (position >= slot.num_computed - num_tokens) cell = hash;
-      ASSERT_EQ(cell, hash) << "the KV cache of position " << position << " was overwritten";
+      if (position >= begin) KvCell(group, slot, position) = hash;
     }
   }
+  CheckKvCache(slot);
 }
 
 GeneratedToken FakeWorkerGroup::Sample(Slot& slot) {

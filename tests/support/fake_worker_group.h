@@ -1,7 +1,8 @@
 // A worker group without workers, for tests of the engine and of what lies above it. It carries out steps on a thread
 // of its own, with a model whose next token is a hash of all tokens before it, and it checks each step as strictly as
 // workers would have to: slots, epochs, token counts, block tables. Its "KV cache" really lies in the blocks that the
-// engine gives out, so that a block given to two sequences shows. Whatever is wrong is a test failure.
+// engine gives out, so that a block given to two sequences shows, and a cached prefix that is none. Whatever is wrong is
+// a test failure.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -35,6 +36,10 @@ std::uint32_t FakeNextToken(std::span<const std::uint32_t> tokens, std::uint64_t
 std::vector<std::uint32_t> FakeContinuation(std::vector<std::uint32_t> prompt, std::uint64_t seed,
                                             std::uint32_t vocab_size, std::uint32_t count, std::uint32_t sample = 0);
 
+// The log-probability that it gives token `position` of `tokens`, which are a prompt, with as many alternatives.
+GeneratedToken FakePromptLogprob(std::span<const std::uint32_t> tokens, std::size_t position,
+                                 std::uint32_t num_alternatives);
+
 // Thread-safe. The listener outlives it, or is told of nothing after Shutdown.
 class FakeWorkerGroup final : public StepLink {
  public:
@@ -56,8 +61,9 @@ class FakeWorkerGroup final : public StepLink {
   // Ends its thread.
   void Shutdown();
 
-  // Steps carried out so far, over all generations.
+  // Steps carried out so far, over all generations, and tokens computed in them.
   std::uint64_t num_steps();
+  std::uint64_t num_computed_tokens();
   // Times that it came up.
   std::uint64_t generation();
 
@@ -70,7 +76,9 @@ class FakeWorkerGroup final : public StepLink {
     SamplingParams sampling;
     std::uint32_t sample = 0;
     std::vector<std::uint32_t> tokens;
+    std::uint32_t num_prompt_tokens = 0;
     std::uint32_t num_computed = 0;
+    std::uint32_t first_prompt_logprob = 1;
     std::vector<std::vector<std::uint32_t>> block_tables;  // per KV group
   };
 
@@ -82,6 +90,8 @@ class FakeWorkerGroup final : public StepLink {
   void Release(std::uint32_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Admit(const Admission& admission) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddBlocks(const StepItem& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckKvCache(const Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  SlotTokens CarryOut(const StepItem& item) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Compute(Slot& slot, std::uint32_t num_tokens) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::uint64_t& KvCell(std::size_t group, const Slot& slot, std::uint32_t position)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -98,6 +108,7 @@ class FakeWorkerGroup final : public StepLink {
   std::uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
   std::uint64_t last_sent_ ABSL_GUARDED_BY(mutex_) = 0;
   std::uint64_t num_steps_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::uint64_t num_computed_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<StepCommand> steps_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::uint32_t> num_kv_blocks_ ABSL_GUARDED_BY(mutex_);
   std::vector<Slot> slots_ ABSL_GUARDED_BY(mutex_);

@@ -17,7 +17,7 @@ namespace trireme::server {
 
 // Enough for a few short sequences.
 inline EngineOptions SmallEngine(std::uint32_t max_steps_in_flight = 1) {
-  return {.limits = {.max_num_seqs = 4, .max_num_batched_tokens = 16, .kv_block_tokens = 4},
+  return {.limits = {.max_num_seqs = 4, .max_num_batched_tokens = 16, .max_logit_rows = 7, .kv_block_tokens = 4},
           .max_model_len = 64,
           .max_steps_in_flight = max_steps_in_flight};
 }

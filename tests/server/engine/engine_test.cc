@@ -176,6 +176,8 @@ TEST(EngineOptions, AreValidatedByName) {
               HasSubstr("max_model_len is 1; expected at least 2"));
   EXPECT_THAT(message([](EngineOptions& o) { o.limits.max_num_batched_tokens = 3; }),
               HasSubstr("max_num_batched_tokens is 3; expected at least max_num_seqs (4)"));
+  EXPECT_THAT(message([](EngineOptions& o) { o.limits.max_logit_rows = 3; }),
+              HasSubstr("max_logit_rows is 3; expected at least max_num_seqs (4)"));
 }
 
 }  // namespace

@@ -20,9 +20,20 @@ struct Case {
   Decision expected;
 };
 
-constexpr SchedulerLimits kLimits = {.max_num_seqs = 4, .max_num_batched_tokens = 10, .kv_block_tokens = 4};
+constexpr SchedulerLimits kLimits = {
+    .max_num_seqs = 4, .max_num_batched_tokens = 10, .max_logit_rows = 6, .kv_block_tokens = 4};
 
-// View: {key, num_tokens, num_computed, num_blocks}. Item: {key, num_tokens, new_blocks}.
+SequenceView WaitsForPrefix(SequenceView view) {
+  view.waits_for_prefix = true;
+  return view;
+}
+SequenceView Logprobs(SequenceView view, std::uint32_t begin, std::uint32_t end) {
+  view.logprobs_begin = begin;
+  view.logprobs_end = end;
+  return view;
+}
+
+// View: {key, num_tokens, num_computed, num_blocks, num_shared_blocks}. Item: {key, num_tokens, new_blocks}.
 const Case kCases[] = {
     {"NothingToDo", kLimits, {.running = {}, .waiting = {}, .free_blocks = 9}, {}},
     {"AdmitsOne",
@@ -117,6 +128,53 @@ const Case kCases[] = {
      kLimits,
      {.running = {{1, 5, 4, 1}, {2, 12, 11, 3}}, .waiting = {{3, 1, 0, 0}}, .free_blocks = 0},
      {.preempt = {2}, .items = {{1, 1, 1}}, .admit = {}}},
+    {"AdmitsBehindACachedPrefix",
+     kLimits,
+     {.running = {}, .waiting = {{1, 20, 16, 4}}, .free_blocks = 5},
+     {.preempt = {}, .items = {{1, 4, 1}}, .admit = {1}}},
+    {"CountsCachedBlocksThatNobodyHolds",
+     kLimits,
+     {.running = {}, .waiting = {{1, 20, 16, 4}, {2, 4, 0, 0}}, .free_blocks = 5},
+     {.preempt = {}, .items = {{1, 4, 1}}, .admit = {1}}},
+    {"CountsNoBlocksThatOthersHold",
+     kLimits,
+     {.running = {{1, 17, 16, 5}}, .waiting = {{2, 18, 16, 4, 4}}, .free_blocks = 1},
+     {.preempt = {}, .items = {{1, 1, 0}, {2, 2, 1}}, .admit = {2}}},
+    {"WaitsForBlocksBehindACachedPrefix", kLimits, {.running = {}, .waiting = {{1, 20, 16, 4}}, .free_blocks = 4}, {}},
+    {"AdmitsWhoComesAfterThoseThatWaitForAPrefix",
+     kLimits,
+     {.running = {{1, 9, 4, 1}}, .waiting = {WaitsForPrefix({2, 9, 0, 0}), {3, 2, 0, 0}}, .free_blocks = 20},
+     {.preempt = {}, .items = {{1, 5, 2}, {3, 2, 1}}, .admit = {3}}},
+    {"PreemptsOnWhereTheBlocksOfTheLastStayWithOthers",
+     kLimits,
+     {.running = {{1, 5, 4, 1}, {2, 7, 6, 2, 0}, {3, 7, 6, 2, 2}}, .waiting = {}, .free_blocks = 0},
+     {.preempt = {3, 2}, .items = {{1, 1, 1}}, .admit = {}}},
+    {"CutsAChunkToTheRowsOfLogits",  // 6, of which one is the other's
+     kLimits,
+     {.running = {Logprobs({1, 20, 4, 1}, 4, 19), {2, 9, 8, 3}}, .waiting = {}, .free_blocks = 9},
+     {.preempt = {}, .items = {{1, 5, 2}, {2, 1, 0}}, .admit = {}}},
+    {"TakesTokensWithoutRowsAlong",  // what was told before it was preempted
+     kLimits,
+     {.running = {}, .waiting = {Logprobs({1, 20, 0, 0}, 3, 19)}, .free_blocks = 9},
+     {.preempt = {}, .items = {{1, 9, 3}}, .admit = {1}}},
+    {"KeepsBlocksForAPromptThatRowsCutShort",
+     kLimits,
+     {.running = {Logprobs({1, 20, 4, 1}, 4, 19)}, .waiting = {{2, 4, 0, 0}}, .free_blocks = 4},
+     {.preempt = {}, .items = {{1, 5, 2}}, .admit = {}}},
+    {"SamplesWhereARowIsLeftForIt",
+     kLimits,
+     {.running = {}, .waiting = {Logprobs({1, 6, 0, 0}, 0, 5)}, .free_blocks = 9},
+     {.preempt = {}, .items = {{1, 6, 2}}, .admit = {1}}},
+    {"DoesNotSampleWhereNoRowIsLeftForIt",
+     kLimits,
+     {.running = {}, .waiting = {Logprobs({1, 7, 0, 0}, 0, 6)}, .free_blocks = 9},
+     {.preempt = {}, .items = {{1, 6, 2}}, .admit = {1}}},
+    {"SharesSpareRowsInOrder",  // 3 of them, beyond one for each
+     kLimits,
+     {.running = {Logprobs({1, 4, 0, 1}, 0, 3), Logprobs({2, 9, 0, 1}, 0, 8)},
+      .waiting = {{3, 1, 0, 0}},
+      .free_blocks = 9},
+     {.preempt = {}, .items = {{1, 4, 0}, {2, 1, 0}, {3, 1, 1}}, .admit = {3}}},
 };
 
 class SchedulerTable : public testing::TestWithParam<Case> {};
@@ -160,8 +218,14 @@ SchedulerLimits RandomLimits(std::mt19937& random) {
   SchedulerLimits limits;
   limits.max_num_seqs = Uniform(random, 1, 8);
   limits.max_num_batched_tokens = limits.max_num_seqs + Uniform(random, 0, 20);
+  limits.max_logit_rows = limits.max_num_seqs + Uniform(random, 0, 4);
   limits.kv_block_tokens = Uniform(random, 1, 5);
   return limits;
+}
+
+void AskForLogprobs(std::mt19937& random, SequenceView& view) {
+  view.logprobs_end = Uniform(random, 0, view.num_tokens - 1);
+  view.logprobs_begin = Uniform(random, 0, view.logprobs_end);
 }
 
 Snapshot RandomSnapshot(std::mt19937& random, const SchedulerLimits& limits) {
@@ -173,9 +237,19 @@ Snapshot RandomSnapshot(std::mt19937& random, const SchedulerLimits& limits) {
     const std::uint32_t num_blocks =
         std::max(1u, BlocksFor(num_computed, limits.kv_block_tokens) + Uniform(random, 0, 1));
     snapshot.running.push_back({++key, num_tokens, num_computed, num_blocks});
+    if (Uniform(random, 0, 1) == 0) snapshot.running.back().num_shared_blocks = Uniform(random, 0, num_blocks - 1);
+    if (Uniform(random, 0, 3) == 0) AskForLogprobs(random, snapshot.running.back());
   }
   for (std::uint32_t i = Uniform(random, 0, 4); i > 0; --i) {
     snapshot.waiting.push_back({++key, Uniform(random, 1, 40), 0, 0});
+    SequenceView& view = snapshot.waiting.back();
+    if (Uniform(random, 0, 1) == 0) {
+      view.num_blocks = Uniform(random, 0, (view.num_tokens - 1) / limits.kv_block_tokens);
+      view.num_computed = view.num_blocks * limits.kv_block_tokens;
+      view.num_shared_blocks = Uniform(random, 0, view.num_blocks);
+    }
+    if (Uniform(random, 0, 3) == 0) AskForLogprobs(random, view);
+    view.waits_for_prefix = Uniform(random, 0, 4) == 0;
   }
   snapshot.free_blocks = Uniform(random, 0, 1) ? Uniform(random, 0, 2) : Uniform(random, 0, 40);
   if (Uniform(random, 0, 1)) snapshot.max_prompt_tokens = Uniform(random, 1, 12);
@@ -189,19 +263,23 @@ const SequenceView* FindView(const std::vector<SequenceView>& views, std::uint64
 
 // What must hold of every decision, whatever the policy.
 void ExpectLawful(const SchedulerLimits& limits, const Snapshot& snapshot, const Decision& decision) {
-  std::uint64_t tokens = 0, prompt_tokens = 0, new_blocks = 0, freed = 0;
+  std::uint64_t tokens = 0, prompt_tokens = 0, new_blocks = 0, freed = 0, logit_rows = 0;
   for (const std::uint64_t key : decision.preempt) {
     const SequenceView* const view = FindView(snapshot.running, key);
     ASSERT_NE(view, nullptr);
-    freed += view->num_blocks;
+    freed += view->num_blocks - view->num_shared_blocks;
     EXPECT_NE(key, snapshot.running.front().key) << "the first was preempted";
   }
   // The preempted are exactly the last, the last first.
   for (std::size_t i = 0; i < decision.preempt.size(); ++i) {
     EXPECT_EQ(decision.preempt[i], snapshot.running[snapshot.running.size() - 1 - i].key);
   }
-  // The admitted are exactly the first that wait.
-  for (std::size_t i = 0; i < decision.admit.size(); ++i) EXPECT_EQ(decision.admit[i], snapshot.waiting[i].key);
+  // The admitted are exactly the first of those that may be.
+  std::vector<std::uint64_t> may_be_admitted;
+  for (const SequenceView& view : snapshot.waiting) {
+    if (!view.waits_for_prefix) may_be_admitted.push_back(view.key);
+  }
+  for (std::size_t i = 0; i < decision.admit.size(); ++i) EXPECT_EQ(decision.admit[i], may_be_admitted.at(i));
   std::set<std::uint64_t> seen;
   for (const ScheduledItem& item : decision.items) {
     EXPECT_TRUE(seen.insert(item.key).second) << "two items of one sequence";
@@ -211,6 +289,7 @@ void ExpectLawful(const SchedulerLimits& limits, const Snapshot& snapshot, const
       view = FindView(snapshot.waiting, item.key);
       ASSERT_NE(view, nullptr);
       EXPECT_EQ(std::count(decision.admit.begin(), decision.admit.end(), item.key), 1);
+      new_blocks += view->num_blocks - view->num_shared_blocks;
     }
     EXPECT_GT(item.num_tokens, 0u);
     EXPECT_LE(view->num_computed + item.num_tokens, view->num_tokens);
@@ -222,10 +301,14 @@ void ExpectLawful(const SchedulerLimits& limits, const Snapshot& snapshot, const
     tokens += item.num_tokens;
     if (!IsDecode(*view)) prompt_tokens += item.num_tokens;
     new_blocks += item.new_blocks;
+    for (std::uint32_t row = view->num_computed; row < view->num_computed + item.num_tokens; ++row) {
+      logit_rows += row + 1 == view->num_tokens || (row >= view->logprobs_begin && row < view->logprobs_end);
+    }
   }
   for (const std::uint64_t key : decision.admit) EXPECT_TRUE(seen.count(key));
   EXPECT_LE(tokens, limits.max_num_batched_tokens);
   EXPECT_LE(prompt_tokens, snapshot.max_prompt_tokens);
+  EXPECT_LE(logit_rows, limits.max_logit_rows);
   EXPECT_LE(new_blocks, snapshot.free_blocks + freed);
   EXPECT_LE(snapshot.running.size() - decision.preempt.size() + decision.admit.size(), limits.max_num_seqs);
 }

@@ -35,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(StepsInFlight, WorkloadTest, testing::Values(1, 2));
 TEST_P(WorkloadTest, SixteenStreamsSayWhatTheySayAlone) {
   std::mt19937 random(GetParam());
   EngineOptions options = SmallEngine(GetParam());
-  options.limits.max_num_seqs = 16;
+  options.limits.max_num_seqs = options.limits.max_logit_rows = 16;
   options.limits.max_num_batched_tokens = 24;
   CountingStatistics statistics;
   std::vector<Request> requests;

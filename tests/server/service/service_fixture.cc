@@ -22,7 +22,7 @@ std::vector<std::uint32_t> GenerateResult::ChunkTokenIds() const {
 
 FakeGroupOptions TestGroup(absl::Duration step_time) {
   FakeGroupOptions options;
-  options.limits = {.max_num_seqs = 16, .max_num_batched_tokens = 64, .kv_block_tokens = 4};
+  options.limits = {.max_num_seqs = 16, .max_num_batched_tokens = 64, .max_logit_rows = 20, .kv_block_tokens = 4};
   options.num_kv_blocks = {4096};
   options.vocab_size = kTestVocabulary;
   options.step_time = step_time;

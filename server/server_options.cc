@@ -112,6 +112,9 @@ void AddSchedulingFlags(ServerOptions& options, FlagParser& flags) {
   flags.AddInRange<std::uint32_t>("max-queued-requests", "N",
                                   "sequences that may wait to be run; beyond, RESOURCE_EXHAUSTED", 1,
                                   kMaxQueuedRequests, &options.max_queued_requests);
+  flags.AddParsed(
+      "prefix-caching", "on|off", "whether what requests begin with in common is computed once for all of them",
+      [&options](std::string_view text) { return ParseOnOff(text, options.has_prefix_caching); }, "on");
 }
 
 }  // namespace

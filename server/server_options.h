@@ -27,6 +27,7 @@ struct ServerOptions {
   std::optional<double> max_step_stretch = 2.0;  // see EngineOptions; absent: no bound
   std::uint32_t max_queued_requests = 1024;
   std::uint32_t max_group_restarts = 5;  // see RestartLimits
+  bool has_prefix_caching = true;
   LogFormat log_format = LogFormat::kText;
   bool has_reflection = true;
   std::filesystem::path worker_binary;  // empty: beside the server's own

@@ -81,7 +81,8 @@ absl::StatusOr<FrontEndOptions> OptionsFor(const ServerOptions& options) {
   plan.engine = {.limits = LimitsFor(options),
                  .max_model_len = kv_cache.max_model_len,
                  .max_waiting_requests = options.max_queued_requests,
-                 .max_step_stretch = options.max_step_stretch};
+                 .max_step_stretch = options.max_step_stretch,
+                 .prefix_caching = options.has_prefix_caching};
   plan.group.tp_degree = static_cast<int>(options.tp_degree);
   plan.group.model_path = options.model;
   plan.group.dtype = dtype;

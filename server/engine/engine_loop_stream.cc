@@ -48,6 +48,10 @@ void EngineLoop::Deliver(const Expected& expected, const SlotTokens* told, std::
   const auto found = running_.find(expected.key);
   if (found == running_.end() || found->second.place->epoch != expected.epoch) return;
   Sequence& sequence = found->second;
+  if (told != nullptr && told->epoch == expected.epoch && !told->status.ok()) {
+    Fail(sequence.request->key, told->status);
+    return;
+  }
   if (!Agrees(sequence, expected, told)) {
     Fail(sequence.request->key,
          absl::InternalError(absl::StrCat("the workers' result of step ", step, " has not ",

@@ -368,6 +368,61 @@ TEST_F(StepsTest, EndARequestWhoseTokenIsMissing) {
   EXPECT_EQ(engine_->loads().used_kv_blocks, 0u);
 }
 
+TEST_F(StepsTest, EndARequestThatTheWorkersCannotGoOnWith) {
+  StartEngine(2);
+  Request request = MakeRequest("a", {1, 2, 3}, 5);
+  request.n = 2;
+  const auto recorder = Submit(request);
+  const StepCommand step = link_.Take();
+  link_.Take();
+  Answer(1, {{.slot = step.admissions[0].slot,
+              .epoch = step.admissions[0].epoch,
+              .status = absl::InvalidArgumentError("no token is left to sample")}});
+  ASSERT_TRUE(recorder->WaitForEnd());
+  EXPECT_EQ(recorder->status(), absl::InvalidArgumentError("no token is left to sample"));
+  EXPECT_EQ(engine_->loads().used_kv_blocks, 0u);
+  EXPECT_EQ(engine_->loads().waiting_sequences, 0u);
+}
+
+TEST_F(StepsTest, AdmitTheOtherSequencesOnceThePromptIsSent) {
+  StartEngine(1);
+  Request request = MakeRequest("a", std::vector<std::uint32_t>(21, 1), 5, 42);
+  request.n = 3;
+  request.stopping.min_tokens = 2;
+  request.stopping.stop_token_ids = {9, 4};
+  request.stopping.eos_token_ids = {7};
+  request.sampling.prompt_logprobs = 0;
+  Submit(request);
+  StepCommand step = link_.Take();
+  ASSERT_EQ(step.admissions.size(), 1u);
+  const Admission first = step.admissions[0];
+  EXPECT_EQ(first.sample, 0u);
+  EXPECT_EQ(first.num_prompt_tokens, 21u);
+  EXPECT_EQ(first.min_tokens, 2u);
+  EXPECT_THAT(first.ending_token_ids, ElementsAre(4u, 7u, 9u));
+  EXPECT_EQ(first.sampling.prompt_logprobs, 0u);
+  EXPECT_EQ(first.first_prompt_logprob, 1u);
+  // 7 rows of logits to a step: three chunks, of which the last samples.
+  for (const std::uint32_t num_logprobs : {7u, 7u, 6u}) {
+    EXPECT_EQ(step.items.size(), 1u);
+    EXPECT_EQ(step.items[0].num_tokens, 7u);
+    SlotTokens told{.slot = first.slot, .epoch = first.epoch};
+    told.prompt_tokens.resize(num_logprobs, {.token_id = 1, .logprob = TokenLogprob{}});
+    if (num_logprobs == 6) told.tokens = {{.token_id = 50}};
+    Answer(step.number, {told});
+    step = link_.Take();
+  }
+  ASSERT_EQ(step.admissions.size(), 2u);
+  for (std::uint32_t index = 1; index < 3; ++index) {
+    const Admission& admission = step.admissions[index - 1];
+    EXPECT_EQ(admission.sample, index);
+    EXPECT_EQ(admission.num_computed, 20u);
+    EXPECT_EQ(admission.sampling.prompt_logprobs, std::nullopt);
+    EXPECT_EQ(step.items[index].num_tokens, 1u);
+    EXPECT_EQ(step.items[index].new_blocks[0].size(), 6u);  // five of them are the first's
+  }
+}
+
 TEST_F(StepsTest, BeginAtOneWithEachGroupAndBringWhatIsKnown) {
   StartEngine(2);
   const auto recorder = Submit(MakeRequest("a", {1, 2, 3}, 9));

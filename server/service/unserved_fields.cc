@@ -12,7 +12,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
 constexpr std::string_view kUnserved[] = {
-    "cache_salt", "json_schema", "json_object", "regex", "grammar", "choice", "adapter_id", "output.prompt_logprobs",
+    "json_schema", "json_object", "regex", "grammar", "choice", "adapter_id",
 };
 
 // Whether the field at `path` is there; `path` goes through messages that are not repeated.

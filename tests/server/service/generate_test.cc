@@ -240,6 +240,31 @@ TEST(Generate, GivesLogprobsWithTheirTokens) {
   }
 }
 
+TEST(Generate, GivesLogprobsOfThePromptOnceAndBesideAnEcho) {
+  TestServer server;
+  v1::GenerateRequest request = FortyTokens();
+  request.mutable_sampling()->set_n(2);
+  request.mutable_output()->set_prompt_logprobs(2);
+  request.mutable_output()->set_echo(true);
+  const GenerateResult stream = server.Generate(request);
+  ASSERT_TRUE(stream.status.ok()) << stream.status.error_message();
+  std::vector<v1::TokenLogprob> logprobs;
+  std::vector<std::uint32_t> ids;
+  for (const v1::Chunk& chunk : stream.chunks) {
+    EXPECT_TRUE(chunk.prompt_logprobs().empty() || (chunk.index() == 0 && ids.empty()));
+    for (const v1::TokenLogprob& logprob : chunk.prompt_logprobs()) ids.push_back(logprob.token_id());
+    logprobs.insert(logprobs.end(), chunk.prompt_logprobs().begin(), chunk.prompt_logprobs().end());
+  }
+  EXPECT_THAT(ids, ElementsAreArray({6, 7})) << "the prompt's but the first";
+  EXPECT_EQ(logprobs.front().top_size(), 2);
+  request.set_stream(false);
+  const v1::Complete single = server.Generate(request).complete.value();
+  ASSERT_EQ(single.completions(0).prompt_logprobs_size(), 2);
+  EXPECT_EQ(single.completions(0).prompt_logprobs(1).SerializeAsString(), logprobs[1].SerializeAsString());
+  EXPECT_EQ(single.completions(1).prompt_logprobs_size(), 0);
+  EXPECT_EQ(single.completions(1).text(), stream.complete->completions(1).text());
+}
+
 TEST(Generate, RefusesASecondRequestOfTheSameId) {
   TestServer server;
   server.group().Pause();

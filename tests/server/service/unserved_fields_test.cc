@@ -36,6 +36,7 @@ const std::set<std::string> kServed = {
     "priority",
     "truncate_prompt_tokens",
     "add_special_tokens",
+    "cache_salt",
     "sampling.temperature",
     "sampling.top_k",
     "sampling.top_p",
@@ -56,6 +57,7 @@ const std::set<std::string> kServed = {
     "stopping.time_limit",
     "stopping.bad_words",
     "output.logprobs",
+    "output.prompt_logprobs",
     "output.skip_special_tokens",
     "output.echo",
 };
@@ -139,10 +141,9 @@ TEST(UnservedFields, AreNotAmongTheServedOnes) {
 TEST(UnservedFields, AreRefusedAllAtOnce) {
   v1::GenerateRequest request;
   request.set_adapter_id("a");
-  request.set_cache_salt("x");
   request.set_regex("x");
   const grpc::Status status = ToGrpcStatus(RefuseUnservedFields(request), absl::Seconds(1));
-  EXPECT_THAT(ViolatedFields(status), ElementsAre("cache_salt", "regex", "adapter_id"));
+  EXPECT_THAT(ViolatedFields(status), ElementsAre("regex", "adapter_id"));
 }
 
 TEST(UnservedFields, LetARequestWithoutThemPass) {

@@ -203,7 +203,10 @@ TEST(ValidateGenerate, TakesAllThatTheEngineKnows) {
   const std::string stopping =
       "stopping { max_tokens: 9 min_tokens: 9 bad_words: ['there', ' there', 'é'] "
       "time_limit { seconds: 1 nanos: 500000000 } } ";
-  const Request request = Valid("text: 'x' priority: -100 " + sampling + stopping).request;
+  const Request request =
+      Valid("text: 'x' priority: -100 cache_salt: 'salt' output { prompt_logprobs: 0 } " + sampling + stopping).request;
+  EXPECT_EQ(request.cache_salt, "salt");
+  EXPECT_EQ(request.sampling.prompt_logprobs, 0u);
   EXPECT_EQ(request.priority, -100);
   EXPECT_EQ(request.n, 3u);
   EXPECT_EQ(request.time_limit, absl::Milliseconds(1500));

@@ -111,7 +111,7 @@ TEST(Metrics, KeepTheirInvariantsOverRequestsThatEndInEveryWay) {
   EXPECT_TRUE(generate("token_ids { ids: [1, 2, 3] } stopping { max_tokens: 5 ignore_eos: true }").ok());
   EXPECT_TRUE(generate("token_ids { ids: [4, 5] } stopping { max_tokens: 1 ignore_eos: true }").ok());
   EXPECT_FALSE(generate("text: 'x' sampling { temperature: -1 }").ok());
-  EXPECT_FALSE(generate("text: 'x' priority: 1").ok());
+  EXPECT_FALSE(generate("text: 'x' adapter_id: 'a'").ok());
   server.group().Pause();  // the next gets no token
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Milliseconds(50)));

@@ -1,0 +1,192 @@
+// Everything at once, for a while: more clients than the server runs at a time, cancels, expiries, slow readers, bad
+// requests, and workers that are killed. $TRIREME_SOAK_SECONDS sets the length; absent, it is the short form.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/mutex.h"
+#include "tests/end_to_end/load.h"
+#include "tests/end_to_end/server_process.h"
+
+namespace trireme::end_to_end {
+namespace {
+
+constexpr int kNumClients = 24;  // the server runs 16 and queues 6
+constexpr unsigned kNumVariants = 48;
+constexpr absl::Duration kKillInterval = absl::Seconds(30);
+constexpr absl::Duration kShortKillInterval = absl::Seconds(8);
+
+absl::Duration SoakTime() {
+  const char* const given = std::getenv("TRIREME_SOAK_SECONDS");
+  int seconds = 30;
+  EXPECT_TRUE(given == nullptr || absl::SimpleAtoi(given, &seconds)) << "TRIREME_SOAK_SECONDS is " << given;
+  return absl::Seconds(seconds);
+}
+
+// One of few requests, so that the answer that each gives alone can be asked for afterwards.
+v1::GenerateRequest Variant(unsigned variant) {
+  v1::GenerateRequest request = SampledRequest(variant, 1 + 5 * variant, 1 + 7 * variant);
+  if (variant % 4 == 0) request.mutable_sampling()->set_temperature(0);
+  if (variant % 5 == 0) request.mutable_output()->set_logprobs(3);
+  return request;
+}
+
+enum class Manner { kPatient, kCancels, kExpires, kReadsSlowly, kIsWrong };
+
+Manner SomeManner(std::mt19937& random) {
+  const unsigned dice = random() % 10;
+  if (dice < 5) return Manner::kPatient;
+  if (dice < 7) return Manner::kCancels;
+  if (dice < 8) return Manner::kExpires;
+  return dice < 9 ? Manner::kReadsSlowly : Manner::kIsWrong;
+}
+
+// Whether the documentation has this end for a call of this manner: a queue may be full and workers may be away for
+// anybody; INTERNAL is for a request that is taken for the killer of its workers.
+bool IsDocumented(Manner manner, const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::OK:
+      return manner != Manner::kIsWrong;
+    case grpc::StatusCode::CANCELLED:
+      return manner == Manner::kCancels;
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return manner == Manner::kExpires;
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return manner == Manner::kIsWrong;
+    case grpc::StatusCode::INTERNAL:
+      return status.error_details().find("KILLS_WORKERS") != std::string::npos;
+    default:
+      return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+             status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+  }
+}
+
+class Soak {
+ public:
+  explicit Soak(ServerProcess& server) : server_(server), stub_(server.stub()) {}
+
+  void Run(absl::Duration time, absl::Duration kill_interval) {
+    const absl::Time end = absl::Now() + time;
+    std::vector<std::thread> clients;
+    for (unsigned client = 0; client < kNumClients; ++client) {
+      clients.emplace_back([this, client, end] {
+        std::mt19937 random(client);
+        while (absl::Now() < end) Call(SomeManner(random), random);
+      });
+    }
+    KillWorkersUntil(end, kill_interval);
+    for (std::thread& client : clients) client.join();
+  }
+
+  // Answers that were finished, by variant, are those that the server gives now that nobody disturbs it.
+  void ExpectSoloRuns() {
+    MutexLock lock(mutex_);
+    for (const auto& [variant, answers] : answers_) {
+      const std::vector<std::uint32_t> alone = Tokens(stub_, Variant(variant));
+      for (const std::vector<std::uint32_t>& answer : answers) EXPECT_EQ(answer, alone) << "variant " << variant;
+    }
+  }
+
+  std::map<grpc::StatusCode, int> ends() {
+    MutexLock lock(mutex_);
+    return ends_;
+  }
+
+  int num_kills() const { return num_kills_; }
+
+ private:
+  void Call(Manner manner, std::mt19937& random) {
+    const unsigned variant = random() % kNumVariants;
+    v1::GenerateRequest request = Variant(variant);
+    if (manner == Manner::kIsWrong) request.mutable_sampling()->set_temperature(std::nanf(""));
+    grpc::ClientContext context;
+    const auto patience = manner == Manner::kExpires ? absl::Milliseconds(random() % 500) : absl::Minutes(3);
+    context.set_deadline(absl::ToChronoTime(absl::Now() + patience));
+    const auto reader = stub_.Generate(&context, request);
+    const unsigned num_reads_before_cancel = manner == Manner::kCancels ? random() % 20 : ~0u;
+    std::vector<std::uint32_t> ids;
+    v1::GenerateResponse response;
+    for (unsigned reads = 0; reader->Read(&response); ++reads) {
+      ids.insert(ids.end(), response.chunk().token_ids().begin(), response.chunk().token_ids().end());
+      if (reads == num_reads_before_cancel) context.TryCancel();
+      if (manner == Manner::kReadsSlowly) absl::SleepFor(absl::Milliseconds(random() % 50));
+    }
+    Note(manner, variant, reader->Finish(), std::move(ids));
+  }
+
+  void Note(Manner manner, unsigned variant, const grpc::Status& status, std::vector<std::uint32_t> ids) {
+    EXPECT_TRUE(IsDocumented(manner, status))
+        << "manner " << static_cast<int>(manner) << ": " << status.error_code() << " " << status.error_message();
+    {
+      MutexLock lock(mutex_);
+      ++ends_[status.error_code()];
+      if (status.ok()) answers_[variant].insert(std::move(ids));
+    }
+    // Who is told to come again later does not come at once.
+    if (status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+        status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
+      absl::SleepFor(absl::Milliseconds(200));
+    }
+  }
+
+  void KillWorkersUntil(absl::Time end, absl::Duration interval) {
+    std::mt19937 random(7);
+    for (absl::Time next = absl::Now() + interval; next + interval / 2 < end; next += interval) {
+      absl::SleepFor(next - absl::Now());
+      const v1::GetServerInfoResponse info = server_.ServerInfo();
+      const auto& rank = info.ranks(static_cast<int>(random() % static_cast<unsigned>(info.ranks_size())));
+      if (info.state() != v1::SERVER_STATE_SERVING || rank.pid() == 0) continue;  // not up again yet
+      EXPECT_EQ(kill(static_cast<pid_t>(rank.pid()), SIGKILL), 0);
+      ++num_kills_;
+    }
+    absl::SleepFor(end - absl::Now());
+  }
+
+  ServerProcess& server_;
+  v1::InferenceService::Stub& stub_;
+  std::atomic<int> num_kills_ = 0;
+  Mutex mutex_;
+  std::map<unsigned, std::set<std::vector<std::uint32_t>>> answers_ ABSL_GUARDED_BY(mutex_);  // each once
+  std::map<grpc::StatusCode, int> ends_ ABSL_GUARDED_BY(mutex_);
+};
+
+TEST(Soak, WhatIsFinishedIsRightAndNothingIsLeft) {
+  const absl::Duration time = SoakTime();
+  // Blocks for about four of the longest requests, so that running ones are preempted.
+  ServerProcess server(TRIREME_FIXTURES "/hf/text_llama",
+                       {"--tp-degree", "2", "--dtype", "float32", "--max-num-seqs", "16", "--max-queued-requests", "6",
+                        "--max-model-len", "640", "--kv-cache-memory", "400KiB", "--max-group-restarts", "1000"});
+  ASSERT_TRUE(server.BecomesServing());
+  Soak soak(server);
+  soak.Run(time / 3, absl::InfiniteDuration());
+  const std::int64_t after_a_third = ResidentBytes(server.pid());
+  soak.Run(time * 2 / 3, time > absl::Minutes(2) ? kKillInterval : kShortKillInterval);
+
+  ASSERT_TRUE(BecomesServingAgain(server));
+  EXPECT_TRUE(BecomesIdle(server));
+  const std::int64_t growth = ResidentBytes(server.pid()) - after_a_third;
+  soak.ExpectSoloRuns();
+  EXPECT_GT(soak.ends()[grpc::StatusCode::OK], kNumClients);
+  EXPECT_GT(soak.num_kills(), 0);
+  EXPECT_LT(growth, 8 << 20);
+  for (const auto& [code, count] : soak.ends()) std::cout << "code " << code << ": " << count << "\n";
+  std::cout << "kills: " << soak.num_kills() << ", growth of the server: " << growth / 1024 << " KiB\n";
+  server.Signal(SIGTERM);
+  const std::optional<int> status = server.WaitForExit();
+  EXPECT_TRUE(status && WIFEXITED(*status) && WEXITSTATUS(*status) == 0);
+}
+
+}  // namespace
+}  // namespace trireme::end_to_end

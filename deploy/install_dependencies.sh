@@ -13,10 +13,10 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/trireme
 
 packages=(
   ca-certificates git g++ cmake ninja-build ccache pkg-config python3 python3-pip
-  libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
+  libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev libssl-dev
   nlohmann-json3-dev prometheus-cpp-dev libcurl4-openssl-dev libdnnl-dev libhwy-dev
 )
-test_packages=(libgtest-dev libgmock-dev)
+test_packages=(libgtest-dev libgmock-dev openssl python3-grpcio)
 
 say() { printf '==> %s\n' "$*" >&2; }
 

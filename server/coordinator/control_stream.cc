@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/check.h"
 
 namespace trireme::server {
@@ -20,11 +21,32 @@ grpc::ByteBuffer Serialize(const v1::ConnectResponse& message) {
   return buffer;
 }
 
-std::shared_ptr<ControlStream> ControlStream::Open(ControlEvents* events) {
+std::shared_ptr<ControlStream> ControlStream::Open(ControlEvents* events, absl::Duration patience) {
   std::shared_ptr<ControlStream> stream(new ControlStream(events));
   stream->self_ = stream;
+  stream->GiveUpAfter(patience);
   stream->ReadNext();
   return stream;
+}
+
+// The alarm, which the stream owns, keeps no stream alive.
+void ControlStream::GiveUpAfter(absl::Duration patience) {
+  alarm_.Set(absl::ToChronoTime(absl::Now() + patience), [stream = weak_from_this()](bool is_time) {
+    const std::shared_ptr<ControlStream> alive = stream.lock();
+    if (alive == nullptr || !is_time) return;
+    alive->CloseStranger({grpc::StatusCode::DEADLINE_EXCEEDED, "no Hello has come"});
+  });
+}
+
+bool ControlStream::is_stranger() {
+  MutexLock lock(mutex_);
+  return !has_spoken_ && !is_finished_;
+}
+
+void ControlStream::CloseStranger(const grpc::Status& status) {
+  MutexLock lock(mutex_);
+  if (has_spoken_ || std::exchange(is_finished_, true)) return;
+  Finish(status);
 }
 
 absl::Status ControlStream::Send(const grpc::ByteBuffer& message) {
@@ -54,6 +76,10 @@ void ControlStream::OnReadDone(bool ok) {
     if (peer_) events_->OnEnd(*peer_);
     Close(grpc::Status::OK);
     return;
+  }
+  {
+    MutexLock lock(mutex_);
+    has_spoken_ = true;
   }
   if (const grpc::Status status = Dispatch(); !status.ok()) {
     Close(status);

@@ -1,5 +1,6 @@
 // The server's end of one worker's control stream: messages in, messages out, an end.
 #pragma once
+#include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "base/mutex.h"
 #include "trireme/worker/v1/control.pb.h"
 
@@ -45,8 +47,15 @@ class ControlStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   // steps, a few, are under way.
   static constexpr std::size_t kMaxWaiting = 64;
 
-  // Begins to read. `events` is told of everything.
-  static std::shared_ptr<ControlStream> Open(ControlEvents* events);
+  // Begins to read. `events` is told of everything. The stream ends by itself, with DEADLINE_EXCEEDED, if no message has
+  // come within `patience`.
+  static std::shared_ptr<ControlStream> Open(ControlEvents* events, absl::Duration patience);
+
+  // Has sent no message yet, and has not ended: may be anybody.
+  bool is_stranger();
+
+  // Ends it with `status` if it is a stranger.
+  void CloseStranger(const grpc::Status& status);
 
   // Queues a serialized ConnectResponse, and returns at once. Nothing happens on a stream that has ended.
   // RESOURCE_EXHAUSTED when kMaxWaiting messages wait already.
@@ -63,6 +72,7 @@ class ControlStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
  private:
   explicit ControlStream(ControlEvents* events) : events_(events) {}
 
+  void GiveUpAfter(absl::Duration patience);
   void ReadNext();
   // OK to go on reading; else the stream ends with it.
   grpc::Status Dispatch();
@@ -73,7 +83,9 @@ class ControlStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   grpc::ByteBuffer incoming_;
   std::optional<PeerId> peer_;
 
+  grpc::Alarm alarm_;
   Mutex mutex_;
+  bool has_spoken_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_finished_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_broken_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<grpc::ByteBuffer> waiting_ ABSL_GUARDED_BY(mutex_);  // the front one is being written

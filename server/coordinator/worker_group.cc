@@ -28,7 +28,9 @@ class WorkerGroup::Supervisor : public ControlEvents {
   ~Supervisor() override { Finish(Order::kStop, absl::InfinitePast()); }
 
   absl::Status Start() {
-    ASSIGN_OR_RETURN(host_, ControlHost::Start(this));
+    // Workers are strangers too until they have spoken, and all of them come at the same time.
+    const std::size_t max_strangers = 16 + 2 * static_cast<std::size_t>(options_.tp_degree);
+    ASSIGN_OR_RETURN(host_, ControlHost::Start(this, {.max_strangers = max_strangers}));
     MutexLock lock(join_mutex_);
     thread_ = std::thread([this] { Main(); });
     return absl::OkStatus();

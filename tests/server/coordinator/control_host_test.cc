@@ -3,9 +3,16 @@
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "tests/worker/control/recording_host.h"
@@ -96,6 +103,99 @@ TEST(ControlHost, RefusesWhatIsNoMessage) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
   good.SayHello("token");
   EXPECT_TRUE(host.Next().has_hello()) << "the others go on";
+}
+
+// A plain connection to the host's socket.
+class RawConnection {
+ public:
+  explicit RawConnection(const std::string& address) : socket_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un name = {};
+    name.sun_family = AF_UNIX;
+    address.copy(name.sun_path, sizeof(name.sun_path) - 1, std::string_view("unix:").size());
+    EXPECT_EQ(connect(socket_, reinterpret_cast<const sockaddr*>(&name), sizeof(name)), 0) << address;
+  }
+  ~RawConnection() { close(socket_); }
+  RawConnection(const RawConnection&) = delete;
+  RawConnection& operator=(const RawConnection&) = delete;
+
+  void Write(const std::string& bytes) {
+    EXPECT_EQ(send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
+  bool IsClosedByPeer() {
+    pollfd poll_for = {.fd = socket_, .events = POLLIN, .revents = 0};
+    char byte;
+    while (poll(&poll_for, 1, 20'000) == 1) {
+      if (recv(socket_, &byte, 1, 0) <= 0) return true;
+    }
+    return false;
+  }
+
+ private:
+  const int socket_;
+};
+
+bool IsAWorkerAdmitted(RecordingHost& host) {
+  Dialler worker(host.address());
+  worker.SayHello("token");
+  return host.Next().has_hello();
+}
+
+TEST(ControlHost, IsOpenToItsUserOnly) {
+  RecordingHost host;
+  const std::filesystem::path path = host.address().substr(std::string_view("unix:").size());
+  EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600));
+  EXPECT_EQ(std::filesystem::status(path.parent_path()).permissions(), std::filesystem::perms(0700));
+}
+
+TEST(ControlHost, EndsAStreamThatSaysNothing) {
+  RecordingHost host({.hello_timeout = absl::Milliseconds(50)});
+  Dialler silent(host.address());
+  EXPECT_EQ(silent.Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_TRUE(IsAWorkerAdmitted(host));
+}
+
+TEST(ControlHost, ForgetsTheDeadlineOfAWorkerThatHasSpoken) {
+  RecordingHost host({.hello_timeout = absl::Seconds(1)});
+  Dialler worker(host.address());
+  worker.SayHello("token");
+  ASSERT_TRUE(host.Next().has_hello());
+  absl::SleepFor(absl::Milliseconds(1500));
+  v1::ConnectRequest message;
+  message.mutable_ready();
+  worker.Send(message);
+  EXPECT_TRUE(host.Next().has_ready());
+}
+
+TEST(ControlHost, LetsAWorkerThroughAFloodOfStrangers) {
+  RecordingHost host({.hello_timeout = absl::Seconds(100), .max_strangers = 4});
+  std::vector<std::unique_ptr<Dialler>> strangers;
+  for (int i = 0; i < 50; ++i) strangers.push_back(std::make_unique<Dialler>(host.address()));
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_EQ(strangers[static_cast<std::size_t>(i)]->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << i;
+  }
+  for (int i = 0; i < 50; ++i) Dialler(host.address()).SayHello("guess");
+  EXPECT_TRUE(IsAWorkerAdmitted(host));
+}
+
+TEST(ControlHost, RefusesAHugeMessage) {
+  RecordingHost host;
+  Dialler dialler(host.address());
+  dialler.SayHello(std::string(65 << 20, 'x'));
+  EXPECT_EQ(dialler.Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(IsAWorkerAdmitted(host));
+}
+
+TEST(ControlHost, OutlivesGarbageAndSilenceOnItsSocket) {
+  RecordingHost host;
+  RawConnection garbage(host.address());
+  garbage.Write(std::string(100'000, 'x'));
+  EXPECT_TRUE(garbage.IsClosedByPeer());
+  std::vector<std::unique_ptr<RawConnection>> silent;
+  for (int i = 0; i < 100; ++i) silent.push_back(std::make_unique<RawConnection>(host.address()));
+  RawConnection preface_and_garbage(host.address());
+  preface_and_garbage.Write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string(100'000, '\xff'));
+  EXPECT_TRUE(preface_and_garbage.IsClosedByPeer());
+  EXPECT_TRUE(IsAWorkerAdmitted(host));
 }
 
 TEST(ControlHost, ARankThatDoesNotReadFillsItsQueueAndBlocksNobody) {

@@ -15,8 +15,8 @@ namespace trireme::server {
 
 class RecordingHost : public ControlEvents {
  public:
-  RecordingHost() {
-    absl::StatusOr<std::unique_ptr<ControlHost>> host = ControlHost::Start(this);
+  explicit RecordingHost(ControlHostOptions options = {}) {
+    absl::StatusOr<std::unique_ptr<ControlHost>> host = ControlHost::Start(this, options);
     CHECK_OK(host.status());
     host_ = *std::move(host);
   }

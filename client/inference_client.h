@@ -10,19 +10,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
+#include "client/channel.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "trireme/v1/inference.grpc.pb.h"
 
 namespace trireme::client {
-
-struct ClientOptions {
-  std::string target = "127.0.0.1:8700";      // host:port, or unix:path
-  std::int32_t max_message_bytes = 64 << 20;  // each way
-  // A call that fails with UNAVAILABLE before anything came is made again, so text is never doubled: up to this many
-  // times in all, after the time that the server's RetryInfo names, else after this one, doubled each time.
-  std::uint32_t max_attempts = 4;
-  absl::Duration retry_delay = absl::Milliseconds(200);
-};
 
 // Ends calls from another thread. Thread-safe; outlives the calls it was given to. Once cancelled, it stays so.
 class Cancellation {

@@ -1,6 +1,7 @@
 #include "client/cli/call_flags.h"
 
 #include "absl/time/clock.h"
+#include "base/status_macros.h"
 
 namespace trireme::client {
 
@@ -9,9 +10,10 @@ void TargetFlags::Declare(FlagParser& flags) {
   flags.Add("timeout", "TIME", "give up after this much time, such as 30s", &timeout);
 }
 
-ClientOptions TargetFlags::client_options() const {
+absl::StatusOr<ClientOptions> TargetFlags::ReadClientOptions() const {
   ClientOptions options;
   options.target = target;
+  RETURN_IF_ERROR(connection.Fill(options));
   return options;
 }
 

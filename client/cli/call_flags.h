@@ -3,8 +3,10 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/flags.h"
+#include "client/cli/connection_flags.h"
 #include "client/inference_client.h"
 
 namespace trireme::client {
@@ -12,9 +14,14 @@ namespace trireme::client {
 struct TargetFlags {
   std::string target = ClientOptions().target;
   std::optional<absl::Duration> timeout;
+  ConnectionFlags connection;
 
+  // --target and --timeout. DeclareConnection begins a group of its own in the help: call it last.
   void Declare(FlagParser& flags);
-  ClientOptions client_options() const;
+  void DeclareConnection(FlagParser& flags) { connection.Declare(flags); }
+
+  // Reads the files that the flags name; the error names flag or file.
+  absl::StatusOr<ClientOptions> ReadClientOptions() const;
   CallOptions call_options() const;  // the time runs from now
 };
 

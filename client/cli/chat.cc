@@ -23,6 +23,7 @@ FlagParser DeclareFlags(Options* options) {
   options->target.Declare(flags);
   flags.Add("system", "TEXT", "what the model is told first", &options->system);
   options->generate.Declare(flags);
+  options->target.DeclareConnection(flags);
   return flags;
 }
 
@@ -35,8 +36,8 @@ void AddMessage(v1::ChatInput& chat, const std::string& role, const std::string&
 // A conversation with one server.
 class Conversation {
  public:
-  Conversation(const Options& options, Terminal& terminal)
-      : options_(options), terminal_(terminal), client_(options.target.client_options()) {
+  Conversation(const Options& options, const ClientOptions& client_options, Terminal& terminal)
+      : options_(options), terminal_(terminal), client_(client_options) {
     options_.generate.Fill(request_);
     if (!options_.system.empty()) AddMessage(*request_.mutable_chat(), "system", options_.system);
   }
@@ -76,7 +77,9 @@ int RunChat(const Arguments& arguments, Terminal& terminal) {
   Options options;
   const FlagParser flags = DeclareFlags(&options);
   if (const auto status = ParseOrExit(flags, arguments, terminal.out, terminal.err)) return *status;
-  Conversation conversation(options, terminal);
+  const absl::StatusOr<ClientOptions> client_options = options.target.ReadClientOptions();
+  if (!client_options.ok()) return ReportUsage(kProgram, client_options.status(), terminal);
+  Conversation conversation(options, *client_options, terminal);
   int exit_status = kExitOk;
   std::string line;
   while (true) {

@@ -44,6 +44,7 @@ FlagParser DeclareFlags(Options* options) {
   options->target.Declare(flags);
   options->generate.Declare(flags);
   options->output.Declare(flags);
+  options->target.DeclareConnection(flags);
   return flags;
 }
 
@@ -86,12 +87,11 @@ int RunGenerate(const Arguments& arguments, Terminal& terminal) {
   const FlagParser flags = DeclareFlags(&options);
   if (const auto status = ParseOrExit(flags, arguments, terminal.out, terminal.err)) return *status;
   const absl::StatusOr<v1::GenerateRequest> request = MakeRequest(options, terminal.in);
-  if (!request.ok()) {
-    terminal.err << kProgram << ": " << std::string(request.status().message()) << "\nSee " << kProgram << " --help.\n";
-    return kExitUsage;
-  }
+  if (!request.ok()) return ReportUsage(kProgram, request.status(), terminal);
+  const absl::StatusOr<ClientOptions> client_options = options.target.ReadClientOptions();
+  if (!client_options.ok()) return ReportUsage(kProgram, client_options.status(), terminal);
 
-  InferenceClient client(options.target.client_options());
+  InferenceClient client(*client_options);
   AnswerPrinter printer(terminal, options.output.n.value_or(1));
   const absl::Status status =
       client.Generate(*request, options.target.call_options(), [&](const v1::GenerateResponse& response) {

@@ -22,6 +22,7 @@ FlagParser DeclareFlags(Options* options) {
   options->target.Declare(flags);
   flags.Add("service", "NAME", "a service's name; empty: the server as a whole", &options->service);
   flags.AddSwitch("watch", "go on, and print each change, until Ctrl-C", &options->watch);
+  options->target.DeclareConnection(flags);
   return flags;
 }
 
@@ -29,16 +30,16 @@ void Print(const HealthCheckResponse& response, Terminal& terminal) {
   terminal.out << HealthCheckResponse::ServingStatus_Name(response.status()) << "\n" << std::flush;
 }
 
-int Watch(const Options& options, Terminal& terminal) {
-  const absl::Status status = InferenceClient(options.target.client_options())
-                                  .WatchHealth(options.service, options.target.call_options(),
-                                               [&](const HealthCheckResponse& response) { Print(response, terminal); });
+int Watch(InferenceClient& client, const Options& options, Terminal& terminal) {
+  const absl::Status status =
+      client.WatchHealth(options.service, options.target.call_options(),
+                         [&](const HealthCheckResponse& response) { Print(response, terminal); });
   return status.ok() ? kExitOk : ReportFailure(kProgram, status, terminal);
 }
 
-int Check(const Options& options, Terminal& terminal) {
+int Check(InferenceClient& client, const Options& options, Terminal& terminal) {
   const absl::StatusOr<HealthCheckResponse> response =
-      InferenceClient(options.target.client_options()).CheckHealth(options.service, options.target.call_options());
+      client.CheckHealth(options.service, options.target.call_options());
   if (!response.ok()) return ReportFailure(kProgram, response.status(), terminal);
   Print(*response, terminal);
   return response->status() == HealthCheckResponse::SERVING ? kExitOk : kExitFailed;
@@ -50,9 +51,12 @@ int RunHealth(const Arguments& arguments, Terminal& terminal) {
   Options options;
   const FlagParser flags = DeclareFlags(&options);
   if (const auto status = ParseOrExit(flags, arguments, terminal.out, terminal.err)) return *status;
-  if (options.watch) return Watch(options, terminal);
+  const absl::StatusOr<ClientOptions> client_options = options.target.ReadClientOptions();
+  if (!client_options.ok()) return ReportUsage(kProgram, client_options.status(), terminal);
+  InferenceClient client(*client_options);
+  if (options.watch) return Watch(client, options, terminal);
   if (!options.target.timeout.has_value()) options.target.timeout = absl::Seconds(5);
-  return Check(options, terminal);
+  return Check(client, options, terminal);
 }
 
 }  // namespace trireme::client

@@ -22,6 +22,9 @@ inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailed = 1;  // the call failed, or the model does not fit
 inline constexpr int kExitUsage = 2;
 
+// Prints "COMMAND: message", points to --help, and returns kExitUsage.
+int ReportUsage(std::string_view command, const absl::Status& status, Terminal& terminal);
+
 // Prints "COMMAND: CODE: message" and returns kExitFailed.
 int ReportFailure(std::string_view command, const absl::Status& status, Terminal& terminal);
 

@@ -30,6 +30,11 @@ void PrintUsage(std::ostream& out) {
 
 }  // namespace
 
+int ReportUsage(std::string_view command, const absl::Status& status, Terminal& terminal) {
+  terminal.err << command << ": " << std::string(status.message()) << "\nSee " << command << " --help.\n";
+  return kExitUsage;
+}
+
 int ReportFailure(std::string_view command, const absl::Status& status, Terminal& terminal) {
   terminal.out.flush();
   terminal.err << command << ": " << absl::StatusCodeToString(status.code()) << ": " << std::string(status.message())

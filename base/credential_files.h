@@ -29,9 +29,9 @@ absl::StatusOr<std::string> ReadCertificates(const std::string& file);
 // Shorter tokens could be guessed.
 inline constexpr std::size_t kMinTokenBytes = 16;
 
-// Reads bearer tokens: one a line, of at least kMinTokenBytes visible ASCII characters; blank lines and lines that begin
-// with # do not count, nor do spaces around a token. InvalidArgument names the file and the line, or says that there is
-// no token.
+// Reads bearer tokens: one a line, of at least kMinTokenBytes visible ASCII characters; blank lines and lines that
+// begin with # do not count, nor do spaces around a token. InvalidArgument names the file and the line, or says that
+// there is no token.
 absl::StatusOr<std::vector<std::string>> ReadTokens(const std::string& file);
 
 // Whether every user of this host may read the file. False for one that is not there.

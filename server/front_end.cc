@@ -76,7 +76,8 @@ FrontEnd::FrontEnd(FrontEndOptions options)
                 .group_status = [this] { return group_status(); },
                 .limits = {},
                 .max_num_seqs = options_.engine.limits.max_num_seqs,
-                .kv_block_tokens = options_.engine.limits.kv_block_tokens}) {}
+                .kv_block_tokens = options_.engine.limits.kv_block_tokens,
+                .hides_internals = options_.rpc.hides_internals}) {}
 
 absl::Status FrontEnd::OpenPorts() {
   RpcServerOptions rpc = options_.rpc;

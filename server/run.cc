@@ -16,6 +16,7 @@
 #include "base/status_macros.h"
 #include "base/version.h"
 #include "server/describe_model.h"
+#include "server/exposure.h"
 #include "server/front_end.h"
 #include "server/kv_cache_choice.h"
 #include "server/stop_requests.h"
@@ -69,6 +70,7 @@ SchedulerLimits LimitsFor(const ServerOptions& options) {
 
 // What the options and the model's headers come to.
 absl::StatusOr<FrontEndOptions> OptionsFor(const ServerOptions& options) {
+  ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials, MakePortCredentials(options.security));
   sharding::Plan user_plan;
   if (!options.plan.empty()) {
     ASSIGN_OR_RETURN(user_plan, sharding::ReadPlanFile(options.plan));
@@ -93,7 +95,11 @@ absl::StatusOr<FrontEndOptions> OptionsFor(const ServerOptions& options) {
   plan.group.log_format = options.log_format;
   plan.group.restarts.max_restarts = static_cast<int>(options.max_group_restarts);
   ASSIGN_OR_RETURN(plan.group.worker_binary, WorkerBinary(options));
-  plan.rpc = {.listen = options.listen, .max_message_bytes = 0, .has_reflection = options.has_reflection};
+  plan.rpc = {.listen = options.listen,
+              .max_message_bytes = 0,
+              .has_reflection = options.has_reflection && !options.is_hardened,
+              .credentials = std::move(credentials),
+              .hides_internals = options.is_hardened};
   plan.metrics_listen = options.metrics_listen;
   return plan;
 }
@@ -154,6 +160,7 @@ absl::Status Serve(const ServerOptions& options) {
   StopRequests stops;
   ASSIGN_OR_RETURN(FrontEndOptions plan, OptionsFor(options));
   LogStart(options, plan);
+  if (const auto warning = ExposureWarning(options)) LogWarning(*warning, {{"listen", options.listen}});
   absl::Status given_up;
   plan.group.on_given_up = [&](const absl::Status& cause) {
     given_up = cause;

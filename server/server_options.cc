@@ -117,6 +117,18 @@ void AddSchedulingFlags(ServerOptions& options, FlagParser& flags) {
       [&options](std::string_view text) { return ParseOnOff(text, options.has_prefix_caching); }, "on");
 }
 
+void AddSecurityFlags(ServerOptions& options, FlagParser& flags) {
+  flags.BeginGroup("Security (the files are read again when they change)");
+  flags.Add("tls-cert", "FILE", "serve gRPC over TLS: certificate chain (PEM)", &options.security.tls_certificate);
+  flags.Add("tls-key", "FILE", "its private key (PEM, not encrypted)", &options.security.tls_key);
+  flags.Add("tls-client-ca", "FILE", "clients must show a certificate of these authorities (PEM)",
+            &options.security.tls_client_ca);
+  flags.Add("auth-tokens", "FILE", "clients must send one of these bearer tokens, but for health checks; one a line",
+            &options.security.auth_tokens);
+  flags.AddSwitch("hardened", "no reflection; no paths, hosts or causes of faults in what clients are told",
+                  &options.is_hardened);
+}
+
 }  // namespace
 
 FlagParser ServerFlags(ServerOptions& options) {
@@ -145,6 +157,7 @@ FlagParser ServerFlags(ServerOptions& options) {
   flags.AddParsed(
       "log-format", "NAME", "text or json, on stderr",
       [&options](std::string_view text) { return ParseFormat(text, options.log_format); }, "text");
+  AddSecurityFlags(options, flags);
   return flags;
 }
 

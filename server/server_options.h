@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "base/flags.h"
 #include "base/logging.h"
+#include "server/security/port_credentials.h"
 
 namespace trireme::server {
 
@@ -30,6 +31,8 @@ struct ServerOptions {
   bool has_prefix_caching = true;
   LogFormat log_format = LogFormat::kText;
   bool has_reflection = true;
+  PortSecurity security;                // of the gRPC port
+  bool is_hardened = false;             // no reflection, and clients learn nothing of paths, hosts and faults
   std::filesystem::path worker_binary;  // empty: beside the server's own
   absl::Duration drain_timeout = absl::Seconds(30);
 };

@@ -47,8 +47,8 @@ class ControlStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   // steps, a few, are under way.
   static constexpr std::size_t kMaxWaiting = 64;
 
-  // Begins to read. `events` is told of everything. The stream ends by itself, with DEADLINE_EXCEEDED, if no message has
-  // come within `patience`.
+  // Begins to read. `events` is told of everything. The stream ends by itself, with DEADLINE_EXCEEDED, if no message
+  // has come within `patience`.
   static std::shared_ptr<ControlStream> Open(ControlEvents* events, absl::Duration patience);
 
   // Has sent no message yet, and has not ended: may be anybody.

@@ -4,6 +4,7 @@
 
 #include "base/logging.h"
 #include "base/status_macros.h"
+#include "server/service/hardening.h"
 #include "server/service/info.h"
 #include "server/service/prompt.h"
 #include "server/service/status_details.h"
@@ -80,8 +81,11 @@ ServerUnaryReactor* InferenceService::GetServerInfo(CallbackServerContext* conte
                                                     ByteBuffer* response) {
   return AnswerNow<v1::GetServerInfoRequest, v1::GetServerInfoResponse>(
       options_.limits, {context, request, response}, [this](const v1::GetServerInfoRequest&) {
-        return ServerInfo(options_.group_status(), options_.engine->loads(), options_.model->dtype,
-                          absl::FromChrono(std::chrono::steady_clock::now() - start_time_));
+        v1::GetServerInfoResponse info =
+            ServerInfo(options_.group_status(), options_.engine->loads(), options_.model->dtype,
+                       absl::FromChrono(std::chrono::steady_clock::now() - start_time_));
+        if (options_.hides_internals) HideInternals(info);
+        return info;
       });
 }
 

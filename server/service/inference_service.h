@@ -30,6 +30,7 @@ struct InferenceServiceOptions {
   ServiceLimits limits;
   std::uint32_t max_num_seqs = 0;     // for GetLoads
   std::uint32_t kv_block_tokens = 0;  // for GetLoads
+  bool hides_internals = false;       // see hardening.h: for GetServerInfo
 };
 
 // Every method as bytes, in the order of the proto.

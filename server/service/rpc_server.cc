@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "server/service/hardening.h"
 
 namespace trireme::server {
 namespace {
@@ -22,6 +23,8 @@ class WithoutReflection final : public grpc::ServerBuilderOption {
 void SetChannelArguments(grpc::ServerBuilder& builder) {
   // A second server on the same port must fail, not share the port's clients.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Whoever connects and does not finish the greeting, TLS or HTTP/2, is let go after this.
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 20'000);
   // Clients ping every 10 s (vLLM's and SGLang's do), some more often, also between calls; gRPC's default answers that
   // with GOAWAY. Far below what they do, for pings that were held up on their way arrive close together.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1'000);
@@ -42,14 +45,16 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptio
   SetChannelArguments(builder);
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
   int port = 0;
-  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
+  const auto credentials = options.credentials != nullptr ? options.credentials : grpc::InsecureServerCredentials();
+  builder.AddListeningPort(options.listen, credentials, &port);
+  if (options.hides_internals) HideInternalsInErrors(builder);
   for (grpc::Service* service : services) builder.RegisterService(service);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port == 0) {
     return absl::FailedPreconditionError(
         absl::StrCat("gRPC: cannot listen on ", options.listen, ": is it taken, or no address of this host?"));
   }
-  return std::unique_ptr<RpcServer>(new RpcServer(std::move(server), port));
+  return std::unique_ptr<RpcServer>(new RpcServer(credentials, std::move(server), port));
 }
 
 RpcServer::~RpcServer() { Shutdown(absl::Now()); }

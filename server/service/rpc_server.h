@@ -17,6 +17,8 @@ struct RpcServerOptions {
   std::string listen;                   // HOST:PORT; port 0 takes a free one
   std::uint32_t max_message_bytes = 0;  // of a request; > 0
   bool has_reflection = true;
+  std::shared_ptr<grpc::ServerCredentials> credentials = nullptr;  // null: not encrypted, and open to everybody
+  bool hides_internals = false;                                    // see hardening.h: for the errors of every method
 };
 
 class RpcServer {
@@ -37,8 +39,10 @@ class RpcServer {
   void Shutdown(absl::Time deadline);
 
  private:
-  RpcServer(std::unique_ptr<grpc::Server> server, int port) : server_(std::move(server)), port_(port) {}
+  RpcServer(std::shared_ptr<grpc::ServerCredentials> credentials, std::unique_ptr<grpc::Server> server, int port)
+      : credentials_(std::move(credentials)), server_(std::move(server)), port_(port) {}
 
+  const std::shared_ptr<grpc::ServerCredentials> credentials_;  // outlive the server
   const std::unique_ptr<grpc::Server> server_;
   const int port_;
 };

@@ -43,11 +43,14 @@ TestServer::TestServer(TestServerOptions options)
                               .group_status = [this] { return group_status(); },
                               .limits = options_.limits,
                               .max_num_seqs = options_.group.limits.max_num_seqs,
-                              .kv_block_tokens = options_.group.limits.kv_block_tokens});
+                              .kv_block_tokens = options_.group.limits.kv_block_tokens,
+                              .hides_internals = options_.hides_internals});
   absl::StatusOr<std::unique_ptr<RpcServer>> server =
       RpcServer::Start({.listen = "127.0.0.1:0",
                         .max_message_bytes = options_.limits.max_message_bytes,
-                        .has_reflection = options_.has_reflection},
+                        .has_reflection = options_.has_reflection,
+                        .credentials = options_.credentials,
+                        .hides_internals = options_.hides_internals},
                        {service_.get(), &health_});
   CHECK_OK(server.status());
   server_ = *std::move(server);

@@ -40,6 +40,8 @@ struct TestServerOptions {
   FakeGroupOptions group = TestGroup();
   bool has_reflection = true;
   bool is_group_up = true;
+  std::shared_ptr<grpc::ServerCredentials> credentials = nullptr;
+  bool hides_internals = false;
 };
 
 // Thread-safe but for construction and destruction.

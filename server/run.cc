@@ -18,6 +18,7 @@
 #include "server/describe_model.h"
 #include "server/exposure.h"
 #include "server/front_end.h"
+#include "server/grpc_log.h"
 #include "server/kv_cache_choice.h"
 #include "server/stop_requests.h"
 #include "sharding/model.h"
@@ -35,6 +36,7 @@ void SetUpProcess(const ServerOptions& options) {
   signal(SIGPIPE, SIG_IGN);
   // protobuf prints requests that do not parse; we tell the client instead.
   google::protobuf::SetLogHandler(nullptr);
+  TakeOverGrpcLog();
 }
 
 // Several lines for people, one for machines.

@@ -96,7 +96,7 @@ class Interop : public ::testing::Test {
 
   static Ran Grpcurl(ServerProcess& server, const std::string& call, const Access& access) {
     const std::string token = access.token.empty() ? "" : "'authorization: Bearer " + ReadAll(access.token) + "'";
-    return RunShell(absl::StrCat("grpcurl -max-time 20", access.ca.empty() ? " -plaintext" : "",
+    return RunShell(absl::StrCat("grpcurl -connect-timeout 3 -max-time 20", access.ca.empty() ? " -plaintext" : "",
                                  Flag("-cacert", access.ca), Flag("-cert", access.own.certificate),
                                  Flag("-key", access.own.key), Flag("-H", token), " ", server.target(), " ", call));
   }
@@ -176,6 +176,7 @@ TEST_F(Interop, Tls) {
   ExpectServed(server, {.ca = authority_.certificate()});
   ExpectShutOut(server, {});
   ExpectShutOut(server, {.ca = stranger_.certificate()});
+  EXPECT_TRUE(server.WaitForLog("gRPC").has_value()) << "failed handshakes are told as other events are";
   EXPECT_THAT(Trireme(server, "health --tls-server-name elsewhere", {.ca = authority_.certificate()}).output,
               HasSubstr("UNAVAILABLE"))
       << "a certificate for another name";

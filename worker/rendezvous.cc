@@ -5,9 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <climits>
-#include <cstring>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -159,18 +157,15 @@ absl::Status Rendezvous::WaitUntilComplete(std::uint32_t target) {
 }
 
 bool Rendezvous::SpinUntilComplete(std::uint32_t target) const {
-  constexpr int kPollsPerClock = 64;
   const std::int64_t spin_ns = absl::ToInt64Nanoseconds(options_.spin);
-  const std::int64_t begun = spin_ns > 0 ? MonotonicNs() : 0;
-  do {
-    for (int i = 0; i < kPollsPerClock; ++i) {
-      const std::uint32_t seen = shared_->progress.load(std::memory_order_acquire);
-      if (IsComplete(seen, target) || (seen & kAbortedBit)) return true;
-      if (spin_ns == 0) return false;
-      std::this_thread::yield();  // costs little on a free CPU, and hands on one that is not
-    }
-  } while (MonotonicNs() - begun < spin_ns);
-  return false;
+  const std::int64_t end_ns = spin_ns > 0 ? MonotonicNs() + spin_ns : 0;
+  for (;;) {
+    const std::uint32_t seen = shared_->progress.load(std::memory_order_acquire);
+    if (IsComplete(seen, target) || (seen & kAbortedBit)) return true;
+    // Asked each time, as a yield on a busy CPU takes milliseconds.
+    if (spin_ns == 0 || MonotonicNs() >= end_ns) return false;
+    std::this_thread::yield();  // costs little on a free CPU, and hands on one that is not
+  }
 }
 
 absl::Status Rendezvous::CheckSameCollective() const {
@@ -208,9 +203,7 @@ absl::Status Rendezvous::AbortReason() const {
 void Rendezvous::Abort(std::string_view reason) {
   std::uint32_t none = 0;
   if (shared_->reason_state.compare_exchange_strong(none, 1, std::memory_order_acq_rel)) {
-    const std::size_t length = std::min(reason.size(), kReasonBytes - 1);
-    std::memcpy(shared_->reason, reason.data(), length);
-    shared_->reason[length] = '\0';
+    shared_->reason[reason.copy(shared_->reason, kReasonBytes - 1)] = '\0';
     shared_->reason_state.store(2, std::memory_order_release);
   }
   shared_->progress.fetch_or(kAbortedBit, std::memory_order_seq_cst);

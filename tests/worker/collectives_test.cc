@@ -1,7 +1,7 @@
 // Each collective against its definition, computed from all ranks' inputs.
-#include <cstring>
 #include <numeric>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -105,8 +105,8 @@ TEST_P(Collectives, AllReduceInLargeChunksAddsInRankOrder) {
 TEST_P(Collectives, AllGatherConcatenatesUnevenParts) {
   const std::vector<std::size_t> sizes = UnevenSizes(world_, size_);
   const std::vector<float> noise = RandomFloats(size_ / 4 + 1, 7);
-  std::vector<std::byte> expected(size_);
-  std::memcpy(expected.data(), noise.data(), size_);
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(noise)).first(size_);
+  const std::vector<std::byte> expected(bytes.begin(), bytes.end());
   ExpectAllOk(RunRanks(world_, [&](Communicator& communicator) -> absl::Status {
     const int rank = communicator.rank().index;
     std::vector<std::byte> all(size_);

@@ -129,6 +129,14 @@ TEST(Rendezvous, CutsAnAbortReasonThatIsTooLong) {
               AllOf(HasSubstr(std::string(500, 'x')), Not(HasSubstr(std::string(600, 'x')))));
 }
 
+TEST(Rendezvous, AbortsWithoutAReasonToo) {
+  const auto results = RunRanksAlone(1, [](Communicator& communicator) {
+    communicator.Abort({});
+    return communicator.Barrier();
+  });
+  EXPECT_EQ(results[0], absl::AbortedError("collective 1 of rank 0 was aborted: "));
+}
+
 TEST(Rendezvous, TellsRanksThatDivergeInKind) {
   const auto results = RunRanksAlone(3, [](Communicator& communicator) {
     std::vector<float> data(8);

@@ -1,16 +1,21 @@
 // Many requests at once, and many after each other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <iostream>
 #include <random>
 #include <thread>
 
 #include "absl/time/clock.h"
 #include "tests/end_to_end/load.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/support/sanitizers.h"
 
 namespace trireme::end_to_end {
 namespace {
+
+using test_support::kIsSanitized;
 
 // Streams of differing length, sampled with a seed each, equal what each gives alone.
 void ExpectSoloRuns(const std::string& model, std::vector<std::string> arguments, std::uint32_t num_streams) {
@@ -35,10 +40,11 @@ TEST(Load, SixteenStreamsOfTheTinyModelEqualTheirSoloRuns) {
   ExpectSoloRuns(TRIREME_FIXTURES "/hf/text_llama", {"--tp-degree", "2", "--max-num-batched-tokens", "32"}, 16);
 }
 
-TEST(Load, SixteenStreamsOfTheDemoModelEqualTheirSoloRuns) {
+TEST(Load, StreamsOfTheDemoModelEqualTheirSoloRuns) {
   const std::optional<std::string> model = DemoModel();
   if (!model) GTEST_SKIP() << "no demo model";
-  ExpectSoloRuns(*model, {}, 16);
+  // The deadline of a step is the server's own and knows of no sanitizers: sixteen prompts in one step would miss it.
+  ExpectSoloRuns(*model, {}, kIsSanitized ? 5 : 16);
 }
 
 std::int64_t ResidentBytesOfAll(ServerProcess& server) {
@@ -81,7 +87,13 @@ TEST(Load, AThousandRequestsWithCancelsLeaveNothingBehind) {
   const std::int64_t after_200 = ResidentBytesOfAll(server);
   GenerateAndCancel(server.stub(), 800, /*seed=*/2);
   EXPECT_TRUE(BecomesIdle(server));
-  EXPECT_LT(ResidentBytesOfAll(server) - after_200, 2 << 20);
+  if (kIsSanitized) {
+    std::cout << "resident memory is not compared: the sanitizers keep what is freed\n";
+  } else {
+    EXPECT_LT(ResidentBytesOfAll(server) - after_200, 2 << 20);
+  }
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.WaitForExit(), 0);  // with AddressSanitizer, only if nothing has leaked
 }
 
 }  // namespace

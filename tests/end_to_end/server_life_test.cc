@@ -13,10 +13,12 @@
 #include "tests/end_to_end/server_process.h"
 #include "tests/server/metrics/scrape.h"
 #include "tests/server/service/details.h"
+#include "tests/support/sanitizers.h"
 
 namespace trireme::end_to_end {
 namespace {
 
+using test_support::kSlowdown;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -82,7 +84,7 @@ TEST(ServerStart, RefusesADegreeThatDoesNotFitAtOnceWithThoseThatDo) {
   const absl::Time begin = absl::Now();
   ServerProcess server(*model, {"--tp-degree", "2"});
   EXPECT_TRUE(ExitedWith(server.WaitForExit(), 1));
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(2));
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(2) * kSlowdown);
   EXPECT_THAT(server.WaitForLog("cannot serve").value()["error"].get<std::string>(), HasSubstr("1, 3, 9"));
   EXPECT_FALSE(server.WaitForLog("listening").has_value());
 }
@@ -172,7 +174,7 @@ TEST(ServerLife, GoesOnWithTheSameTokensWhenAWorkerIsKilled) {
   const absl::Time killed_at = absl::Now();
   ASSERT_EQ(kill(pids.at(1), SIGKILL), 0);
   const auto lost = server.WaitForLog("worker group lost; it will be started again");
-  EXPECT_LT(absl::Now() - killed_at, absl::Seconds(1));
+  EXPECT_LT(absl::Now() - killed_at, absl::Seconds(1) * kSlowdown);
   EXPECT_THAT(lost.value()["cause"].get<std::string>(), AllOf(HasSubstr("rank 1"), HasSubstr("SIGKILL")));
   const grpc::Status status = stream.ReadToTheEnd();
   ASSERT_TRUE(status.ok()) << status.error_message();
@@ -196,7 +198,7 @@ TEST(ServerLife, GoesOnWithTheSameTokensWhenAWorkerFreezes) {
   ASSERT_EQ(kill(pids.at(1), SIGSTOP), 0);
   Stream late(server, /*max_tokens=*/20);  // no token of its own will come from this group
   const auto lost = server.WaitForLog("worker group lost; it will be started again");
-  EXPECT_LT(absl::Now() - frozen_at, absl::Seconds(10));
+  EXPECT_LT(absl::Now() - frozen_at, absl::Seconds(10) * kSlowdown);
   EXPECT_THAT(lost.value()["cause"].get<std::string>(), AllOf(HasSubstr("rank 1"), HasSubstr("heartbeat")));
   const grpc::Status status = stream.ReadToTheEnd();
   ASSERT_TRUE(status.ok()) << status.error_message();
@@ -251,7 +253,7 @@ TEST(ServerLife, EndsAtOnceOnASecondSignal) {
   server.Signal(SIGTERM);
   ASSERT_TRUE(server.WaitForLog("draining").has_value());
   server.Signal(SIGINT);
-  EXPECT_TRUE(ExitedWith(server.WaitForExit(absl::Seconds(5)), 1));
+  EXPECT_TRUE(ExitedWith(server.WaitForExit(absl::Seconds(5) * kSlowdown), 1));
 }
 
 }  // namespace

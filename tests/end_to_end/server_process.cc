@@ -20,6 +20,9 @@ namespace trireme::end_to_end {
 namespace {
 
 using nlohmann::json;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kDemoModelFile[] = "SmolLM2-135M-Instruct.Q4_1.gguf";
 
@@ -70,6 +73,8 @@ ServerProcess::~ServerProcess() {
   }
   EXPECT_THAT(server::ReapAll(absl::Seconds(10)), ::testing::IsEmpty()) << "orphans of the server";
   reader_.join();  // every process that could write to the log is gone
+  // How a build with sanitizers tells of an error, in the server or a worker, whose exit status may go unseen.
+  EXPECT_THAT(log(), Not(AnyOf(HasSubstr("Sanitizer:"), HasSubstr("runtime error:"))));
   if (::testing::Test::HasFailure()) std::cerr << "The server's log:\n" << log();
 }
 

@@ -20,10 +20,12 @@
 #include "server/coordinator/monotonic_clock.h"
 #include "server/coordinator/worker_process.h"
 #include "tests/server/coordinator/children.h"
+#include "tests/support/sanitizers.h"
 
 namespace trireme::server {
 namespace {
 
+using test_support::kSlowdown;
 using ::testing::Contains;
 using ::testing::IsEmpty;
 
@@ -61,8 +63,8 @@ class ServerDeathTest : public testing::Test {
 
   void KillServerAndExpectNoWorker(const std::vector<pid_t>& workers) {
     server_->Kill();
-    ASSERT_TRUE(server_->ReapBy(MonotonicNow() + absl::Seconds(1)).has_value());
-    EXPECT_THAT(ReapAll(absl::Seconds(1)), IsEmpty());
+    ASSERT_TRUE(server_->ReapBy(MonotonicNow() + absl::Seconds(1) * kSlowdown).has_value());
+    EXPECT_THAT(ReapAll(absl::Seconds(1) * kSlowdown), IsEmpty());
     for (const pid_t pid : workers) EXPECT_EQ(kill(pid, 0), -1) << pid;
   }
 

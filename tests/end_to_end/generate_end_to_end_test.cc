@@ -62,7 +62,8 @@ TEST_P(TinyLlama, AnswersAsTheReferenceInIdsLogprobsAndText) {
   const std::string folder = TRIREME_FIXTURES "/hf/text_llama";
   ServerProcess server(folder, {"--tp-degree", absl::StrCat(GetParam()), "--dtype", "float32"});
   ASSERT_TRUE(server.BecomesServing());
-  for (const json& golden : ReadJson(folder + "/golden.json")["cases"]) {
+  const json cases = ReadJson(folder + "/golden.json")["cases"];
+  for (const json& golden : cases) {
     const v1::Completion completion = Complete(server, GreedyRequest(Ids(golden["prompt"]), golden["greedy"].size()));
     ExpectIdsAndLogprobs(completion, golden["greedy"], golden["greedy_logprobs"], 1e-4);
     EXPECT_EQ(completion.text(), golden["output_text_with_special"].get<std::string>());

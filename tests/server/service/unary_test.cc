@@ -102,7 +102,8 @@ TEST(Service, RefusesUnservedFieldsByName) {
 
 TEST(Tokenize, EqualsTheReference) {
   TestServer server;
-  for (const nlohmann::json& golden : TokenizerGolden()["strings"]) {
+  const nlohmann::json strings = TokenizerGolden()["strings"];
+  for (const nlohmann::json& golden : strings) {
     for (const bool add_special : {false, true}) {
       v1::TokenizeRequest request;
       request.set_text(golden["text"].get<std::string>());
@@ -146,7 +147,8 @@ TEST(Tokenize, NeedsAnInputAndATokenizer) {
 
 TEST(Detokenize, EqualsTheReferenceForAnyIds) {
   TestServer server;
-  for (const nlohmann::json& golden : TokenizerGolden()["raw_ids"]) {
+  const nlohmann::json all = TokenizerGolden()["raw_ids"];
+  for (const nlohmann::json& golden : all) {
     for (const bool skip : {false, true}) {
       v1::DetokenizeRequest request;
       for (const std::uint32_t id : golden["ids"]) request.add_token_ids(id);

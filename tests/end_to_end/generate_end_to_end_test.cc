@@ -9,11 +9,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/support/sanitizers.h"
 
 namespace trireme::end_to_end {
 namespace {
 
 using nlohmann::json;
+using test_support::kSlowdown;
 
 json ReadJson(const std::string& path) {
   std::ifstream file(path);
@@ -38,7 +40,7 @@ v1::GenerateRequest GreedyRequest(const std::vector<std::uint32_t>& prompt, std:
 
 v1::Completion Complete(ServerProcess& server, const v1::GenerateRequest& request) {
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(120)));
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(120) * kSlowdown));
   const auto reader = server.stub().Generate(&context, request);
   v1::GenerateResponse response;
   while (reader->Read(&response)) {
@@ -77,7 +79,7 @@ class DemoModelServed : public ::testing::TestWithParam<int> {};
 TEST_P(DemoModelServed, AnswersAsTheReferenceInIdsLogprobsAndText) {
   const std::optional<std::string> model = DemoModel();
   if (!model) GTEST_SKIP() << "no demo model";
-  ServerProcess server(*model, {"--tp-degree", absl::StrCat(GetParam()), "--dtype", "float32"});
+  ServerProcess server(*model, ForDemoModel({"--tp-degree", absl::StrCat(GetParam()), "--dtype", "float32"}));
   ASSERT_TRUE(server.BecomesServing());
   const json golden = ReadJson(TRIREME_FIXTURES "/smollm2/golden.json");
   for (const json& one : golden["cases"]) {
@@ -94,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(TpDegrees, DemoModelServed, ::testing::Values(1, 3, 9))
 TEST(ServedChat, StreamsTheTemplatesPromptAndEndsAtTheEndOfSequence) {
   const std::optional<std::string> model = DemoModel();
   if (!model) GTEST_SKIP() << "no demo model";
-  ServerProcess server(*model, {"--dtype", "float32"});
+  ServerProcess server(*model, ForDemoModel({"--dtype", "float32"}));
   ASSERT_TRUE(server.BecomesServing());
   v1::GenerateRequest request;
   v1::ChatMessage& message = *request.mutable_chat()->add_messages();
@@ -102,7 +104,7 @@ TEST(ServedChat, StreamsTheTemplatesPromptAndEndsAtTheEndOfSequence) {
   message.set_content("Name three primary colors.");
   request.mutable_sampling()->set_temperature(0);
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(120)));
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(120) * kSlowdown));
   const auto reader = server.stub().Generate(&context, request);
   std::string text;
   v1::GenerateResponse response;

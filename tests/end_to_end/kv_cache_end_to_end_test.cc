@@ -5,10 +5,12 @@
 
 #include "absl/time/clock.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/support/sanitizers.h"
 
 namespace trireme::end_to_end {
 namespace {
 
+using test_support::kSlowdown;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -21,7 +23,7 @@ std::uint32_t LongestRequest(ServerProcess& server) {
   request.mutable_stopping()->set_ignore_eos(true);
   request.set_stream(false);
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(60)));
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(60) * kSlowdown));
   const auto reader = server.stub().Generate(&context, request);
   v1::GenerateResponse response;
   while (reader->Read(&response)) {

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "tests/support/sanitizers.h"
 
 namespace trireme::end_to_end {
 
@@ -25,7 +26,7 @@ v1::GenerateRequest SampledRequest(std::uint32_t first_token, std::uint32_t num_
 
 std::vector<std::uint32_t> Tokens(v1::InferenceService::Stub& stub, const v1::GenerateRequest& request) {
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(200)));
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(200) * test_support::kSlowdown));
   const auto reader = stub.Generate(&context, request);
   std::vector<std::uint32_t> ids;
   v1::GenerateResponse response;

@@ -11,10 +11,12 @@
 #include "absl/time/clock.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/server/service/details.h"
+#include "tests/support/sanitizers.h"
 
 namespace trireme::end_to_end {
 namespace {
 
+using test_support::kSlowdown;
 using ::testing::HasSubstr;
 
 constexpr std::uint32_t kDeadlyToken = 501;  // no innocent prompt has it
@@ -37,7 +39,7 @@ struct Answer {
 // Counts `begun` down at the first chunk, or at the end if there was none.
 Answer Generate(v1::InferenceService::Stub& stub, const v1::GenerateRequest& request, std::latch* begun = nullptr) {
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(200)));
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(200) * kSlowdown));
   const auto reader = stub.Generate(&context, request);
   Answer answer;
   v1::GenerateResponse response;

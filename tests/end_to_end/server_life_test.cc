@@ -36,7 +36,7 @@ struct Stream {
     request.mutable_stopping()->set_max_tokens(max_tokens);
     request.mutable_token_ids()->add_ids(1);
     request.mutable_stopping()->set_ignore_eos(true);
-    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(120)));
+    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(120) * kSlowdown));
     reader = server.stub().Generate(&context, request);
   }
 

@@ -188,4 +188,9 @@ std::optional<std::string> DemoModel() {
   return std::nullopt;
 }
 
+std::vector<std::string> ForDemoModel(std::vector<std::string> arguments) {
+  if (test_support::kIsSanitized) arguments.insert(arguments.end(), {"--max-num-batched-tokens", "64"});
+  return arguments;
+}
+
 }  // namespace trireme::end_to_end

@@ -13,6 +13,7 @@
 
 #include "absl/time/time.h"
 #include "base/mutex.h"
+#include "tests/support/sanitizers.h"
 #include "trireme/v1/inference.grpc.pb.h"
 
 namespace trireme::end_to_end {
@@ -32,7 +33,7 @@ class ServerProcess {
 
   // Waits for the `count`th log line of this message. Nothing if the process or `patience` ends first.
   std::optional<nlohmann::json> WaitForLog(const std::string& message, int count = 1,
-                                           absl::Duration patience = absl::Seconds(60));
+                                           absl::Duration patience = absl::Seconds(60) * test_support::kSlowdown);
 
   // Waits until the workers are loaded and Generate is served. False, with the log printed, if that does not happen.
   bool BecomesServing(int generation = 1);
@@ -68,5 +69,9 @@ class ServerProcess {
 // The demo model, or nothing (with the reason printed) where it was not fetched: $TRIREME_DEMO_MODEL, or below
 // ~/.cache/trireme/models.
 std::optional<std::string> DemoModel();
+
+// `arguments`, and smaller steps in a build with sanitizers: the server's deadlines, of a step and of its warm-up while
+// loading, know of no sanitizers, and a step of the demo model with 512 tokens would miss them.
+std::vector<std::string> ForDemoModel(std::vector<std::string> arguments);
 
 }  // namespace trireme::end_to_end

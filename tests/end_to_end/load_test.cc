@@ -43,7 +43,7 @@ TEST(Load, SixteenStreamsOfTheTinyModelEqualTheirSoloRuns) {
 TEST(Load, StreamsOfTheDemoModelEqualTheirSoloRuns) {
   const std::optional<std::string> model = DemoModel();
   if (!model) GTEST_SKIP() << "no demo model";
-  ExpectSoloRuns(*model, ForDemoModel({}), kIsSanitized ? 5 : 16);  // sixteen would take sanitizers an hour
+  ExpectSoloRuns(*model, ForDemoModel({}), kIsSanitized ? 5 : 16);  // sixteen take too long with sanitizers
 }
 
 std::int64_t ResidentBytesOfAll(ServerProcess& server) {

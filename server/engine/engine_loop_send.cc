@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -13,14 +12,12 @@ namespace trireme::server {
 namespace {
 
 // The first `limit` of them, in the order in which they are served.
-std::vector<const Sequence*> InOrder(const std::map<std::uint64_t, Sequence>& sequences, std::size_t limit) {
-  std::vector<const Sequence*> ordered;
-  for (const auto& [key, sequence] : sequences) ordered.push_back(&sequence);
-  const std::size_t count = std::min(limit, ordered.size());
-  std::partial_sort(ordered.begin(), ordered.begin() + static_cast<std::ptrdiff_t>(count), ordered.end(),
+std::vector<const Sequence*> InOrder(std::vector<const Sequence*> sequences, std::size_t limit) {
+  const std::size_t count = std::min(limit, sequences.size());
+  std::partial_sort(sequences.begin(), sequences.begin() + static_cast<std::ptrdiff_t>(count), sequences.end(),
                     [](const Sequence* a, const Sequence* b) { return a->order < b->order; });
-  ordered.resize(count);
-  return ordered;
+  sequences.resize(count);
+  return sequences;
 }
 
 }  // namespace
@@ -38,7 +35,9 @@ void EngineLoop::SendSteps() {
 
 Snapshot EngineLoop::TakeSnapshot() const {
   Snapshot snapshot;
-  for (const Sequence* sequence : InOrder(running_, running_.size())) {
+  std::vector<const Sequence*> running;
+  for (const auto& [key, sequence] : running_) running.push_back(&sequence);
+  for (const Sequence* sequence : InOrder(std::move(running), running_.size())) {
     snapshot.running.push_back(sequence->View(length_limit_));
   }
   CountSharedBlocks(snapshot.running);
@@ -58,17 +57,21 @@ void EngineLoop::CountSharedBlocks(std::vector<SequenceView>& running) const {
   for (auto view = running.rbegin(); view != running.rend(); ++view) view->num_shared_blocks = lasting[i++];
 }
 
-// The first of those that wait, among which the step may admit some: no more than have slots or, since a look into the
-// cache takes time, tokens of the budget. While a suspect runs, nobody joins it; so it is the last that is admitted.
+// The first of those that may be admitted: no more than there are free slots for or, since a look into the cache takes
+// time, tokens of the budget. While a suspect runs, nobody joins it; so it is the last that is admitted.
 std::vector<SequenceView> EngineLoop::AdmissibleViews() const {
   std::vector<SequenceView> views;
+  const std::size_t num_free_slots = options_.limits.max_num_seqs - running_.size();
   const auto is_suspect = [this](const auto& entry) { return suspects_.Contains(entry.first); };
-  if (!suspects_.empty() && std::any_of(running_.begin(), running_.end(), is_suspect)) return views;
+  if (num_free_slots == 0 || std::any_of(running_.begin(), running_.end(), is_suspect)) return views;
+  std::vector<const Sequence*> ready;
+  for (const auto& [key, sequence] : waiting_) {
+    if (!WaitsForPrefix(sequence)) ready.push_back(&sequence);
+  }
   std::uint64_t num_tokens = 0;
-  for (const Sequence* sequence : InOrder(waiting_, options_.limits.max_num_seqs)) {
+  for (const Sequence* sequence : InOrder(std::move(ready), num_free_slots)) {
     if (num_tokens >= options_.limits.max_num_batched_tokens) break;
     const SequenceView& view = views.emplace_back(WaitingView(*sequence));
-    if (view.waits_for_prefix) continue;
     num_tokens += view.num_tokens - view.num_computed;
     if (suspects_.Contains(sequence->key)) break;
   }
@@ -77,8 +80,6 @@ std::vector<SequenceView> EngineLoop::AdmissibleViews() const {
 
 SequenceView EngineLoop::WaitingView(const Sequence& sequence) const {
   SequenceView view = sequence.View(length_limit_);
-  view.waits_for_prefix = WaitsForPrefix(sequence);
-  if (view.waits_for_prefix) return view;
   const CachedPrefix prefix = group_->Find(sequence.request->cache_salt, sequence.findable());
   view.num_blocks = static_cast<std::uint32_t>(prefix.blocks.size());
   view.num_computed = view.num_blocks * options_.limits.kv_block_tokens;

@@ -74,9 +74,7 @@ void StepPlan::GiveBack(const SequenceView& view, std::uint32_t num_tokens) {
 
 // Those that may take part in the step, at most.
 std::uint32_t StepPlan::MaxSequences() const {
-  const auto may_join = [](const SequenceView& view) { return !view.waits_for_prefix; };
-  const auto num_joining = std::count_if(snapshot_.waiting.begin(), snapshot_.waiting.end(), may_join);
-  const std::size_t most = snapshot_.running.size() + static_cast<std::size_t>(num_joining);
+  const std::size_t most = snapshot_.running.size() + snapshot_.waiting.size();
   return static_cast<std::uint32_t>(std::min<std::size_t>(limits_.max_num_seqs, most));
 }
 
@@ -140,7 +138,6 @@ void StepPlan::AdmitWaiting() {
   std::uint32_t owed = BlocksOwed();
   for (const SequenceView& view : snapshot_.waiting) {
     if (num_kept_ + admitted_.size() == limits_.max_num_seqs || BudgetOf(view) == 0) return;
-    if (view.waits_for_prefix) continue;
     if (Blocks(view.num_tokens) - view.num_shared_blocks + owed > free_blocks_) return;
     const std::uint32_t num_tokens = std::min(LeftToCompute(view), BudgetOf(view));
     const std::uint32_t new_blocks = Blocks(view.num_computed + num_tokens) - view.num_blocks;

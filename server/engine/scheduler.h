@@ -45,8 +45,6 @@ struct SequenceView {
   // Of these, that others hold: to let go of them frees none, to take them uses up none. Others are those before it in
   // the order, if it runs: whoever is preempted goes after all that come behind it.
   std::uint32_t num_shared_blocks = 0;
-  // Waiting for a request's first sequence to compute the prompt that both share: not to be admitted.
-  bool waits_for_prefix = false;
   // Positions in [begin, end) give a log-probability of the prompt, as far as they are not computed.
   std::uint32_t logprobs_begin = 0;
   std::uint32_t logprobs_end = 0;  // < num_tokens
@@ -55,8 +53,8 @@ struct SequenceView {
 // Each in order; who waits may come before one that runs.
 struct Snapshot {
   std::vector<SequenceView> running;  // hold a slot and at least one block; at most max_num_seqs
-  std::vector<SequenceView> waiting;
-  std::uint32_t free_blocks = 0;  // the least over the KV groups
+  std::vector<SequenceView> waiting;  // those that may be admitted
+  std::uint32_t free_blocks = 0;      // the least over the KV groups
   // Tokens of this step that are not decodes; the limits hold, too.
   std::uint32_t max_prompt_tokens = std::numeric_limits<std::uint32_t>::max();
 };

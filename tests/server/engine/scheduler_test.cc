@@ -23,10 +23,6 @@ struct Case {
 constexpr SchedulerLimits kLimits = {
     .max_num_seqs = 4, .max_num_batched_tokens = 10, .max_logit_rows = 6, .kv_block_tokens = 4};
 
-SequenceView WaitsForPrefix(SequenceView view) {
-  view.waits_for_prefix = true;
-  return view;
-}
 SequenceView Logprobs(SequenceView view, std::uint32_t begin, std::uint32_t end) {
   view.logprobs_begin = begin;
   view.logprobs_end = end;
@@ -141,10 +137,6 @@ const Case kCases[] = {
      {.running = {{1, 17, 16, 5}}, .waiting = {{2, 18, 16, 4, 4}}, .free_blocks = 1},
      {.preempt = {}, .items = {{1, 1, 0}, {2, 2, 1}}, .admit = {2}}},
     {"WaitsForBlocksBehindACachedPrefix", kLimits, {.running = {}, .waiting = {{1, 20, 16, 4}}, .free_blocks = 4}, {}},
-    {"AdmitsWhoComesAfterThoseThatWaitForAPrefix",
-     kLimits,
-     {.running = {{1, 9, 4, 1}}, .waiting = {WaitsForPrefix({2, 9, 0, 0}), {3, 2, 0, 0}}, .free_blocks = 20},
-     {.preempt = {}, .items = {{1, 5, 2}, {3, 2, 1}}, .admit = {3}}},
     {"PreemptsOnWhereTheBlocksOfTheLastStayWithOthers",
      kLimits,
      {.running = {{1, 5, 4, 1}, {2, 7, 6, 2, 0}, {3, 7, 6, 2, 2}}, .waiting = {}, .free_blocks = 0},
@@ -249,7 +241,6 @@ Snapshot RandomSnapshot(std::mt19937& random, const SchedulerLimits& limits) {
       view.num_shared_blocks = Uniform(random, 0, view.num_blocks);
     }
     if (Uniform(random, 0, 3) == 0) AskForLogprobs(random, view);
-    view.waits_for_prefix = Uniform(random, 0, 4) == 0;
   }
   snapshot.free_blocks = Uniform(random, 0, 1) ? Uniform(random, 0, 2) : Uniform(random, 0, 40);
   if (Uniform(random, 0, 1)) snapshot.max_prompt_tokens = Uniform(random, 1, 12);
@@ -274,12 +265,8 @@ void ExpectLawful(const SchedulerLimits& limits, const Snapshot& snapshot, const
   for (std::size_t i = 0; i < decision.preempt.size(); ++i) {
     EXPECT_EQ(decision.preempt[i], snapshot.running[snapshot.running.size() - 1 - i].key);
   }
-  // The admitted are exactly the first of those that may be.
-  std::vector<std::uint64_t> may_be_admitted;
-  for (const SequenceView& view : snapshot.waiting) {
-    if (!view.waits_for_prefix) may_be_admitted.push_back(view.key);
-  }
-  for (std::size_t i = 0; i < decision.admit.size(); ++i) EXPECT_EQ(decision.admit[i], may_be_admitted.at(i));
+  // The admitted are exactly the first.
+  for (std::size_t i = 0; i < decision.admit.size(); ++i) EXPECT_EQ(decision.admit[i], snapshot.waiting.at(i).key);
   std::set<std::uint64_t> seen;
   for (const ScheduledItem& item : decision.items) {
     EXPECT_TRUE(seen.insert(item.key).second) << "two items of one sequence";

@@ -94,6 +94,21 @@ TEST_P(SharedPrefixTest, IsOverwrittenWhereBlocksAreScarce) {
   EXPECT_EQ(Run(fake, MakeRequest("a", Prompt(25, 1), 5)).cached_tokens, 0u);
 }
 
+TEST_P(SharedPrefixTest, IsWaitedForWithoutHoldingUpWhoComesBehind) {
+  EngineOverFake fake(options());
+  Request request = MakeRequest("a", Prompt(40), 2);
+  request.n = 6;                         // those that wait for its prompt would fill all places
+  request.sampling.prompt_logprobs = 0;  // so that its chunks leave room in a step
+  fake.group.BringUp();
+  fake.group.Pause();
+  const auto parallel = fake.Submit(request);
+  const auto other = fake.Submit(MakeRequest("b", Prompt(2, 9), 1));
+  fake.group.Resume();
+  ASSERT_TRUE(parallel->WaitForEnd());
+  ASSERT_TRUE(other->WaitForEnd());
+  EXPECT_LT(*other->finish()->timings.first_token, *parallel->finish()->timings.first_token);
+}
+
 TEST_P(SharedPrefixTest, IsNeitherFoundNorWaitedForWhenCachingIsOff) {
   EngineOptions off = options();
   off.prefix_caching = false;

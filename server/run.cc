@@ -92,7 +92,7 @@ absl::StatusOr<FrontEndOptions> OptionsFor(const ServerOptions& options) {
   plan.group.dtype = dtype;
   plan.group.plan_rules = user_plan.rules;
   plan.group.max_model_len = kv_cache.max_model_len;
-  plan.group.limits = LimitsFor(options);
+  plan.group.limits = plan.engine.limits;
   plan.group.kv_cache_bytes = kv_cache.bytes_per_rank;
   plan.group.log_format = options.log_format;
   plan.group.restarts.max_restarts = static_cast<int>(options.max_group_restarts);

@@ -29,6 +29,7 @@ bool EngineLoop::Receive() {
 }
 
 void EngineLoop::On(SubmitEvent event) {
+  if (statistics_ != nullptr) statistics_->OnAccepted();
   const std::uint64_t key = event.key;
   ActiveRequest& request = requests_.try_emplace(key, std::move(event)).first->second;
   for (std::uint32_t index = 0; index < request.n; ++index) waiting_.try_emplace(key + index, &request, index);

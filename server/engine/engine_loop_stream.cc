@@ -159,15 +159,16 @@ ActiveRequest EngineLoop::RemoveRequest(std::uint64_t key, std::string outcome) 
   ActiveRequest request = std::move(requests_.extract(key).mapped());
   CHECK_EQ(request.num_unfinished, 0u);
   expiries_.erase({request.expires, key});
+  if (statistics_ != nullptr) {
+    statistics_->OnRequestEnd({.outcome = std::move(outcome),
+                               .prompt_tokens = request.num_prompt_tokens(),
+                               .cached_tokens = request.cached_tokens,
+                               .generated_tokens = request.num_generated,
+                               .max_tokens = request.stopping.max_tokens,
+                               .n = request.n,
+                               .timings = request.TimingsAtEnd()});
+  }
   gate_.Forget(request.id, CurrentLoads());
-  if (statistics_ == nullptr) return request;
-  statistics_->OnRequestEnd({.outcome = std::move(outcome),
-                             .prompt_tokens = request.num_prompt_tokens(),
-                             .cached_tokens = request.cached_tokens,
-                             .generated_tokens = request.num_generated,
-                             .max_tokens = request.stopping.max_tokens,
-                             .n = request.n,
-                             .timings = request.TimingsAtEnd()});
   return request;
 }
 

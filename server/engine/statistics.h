@@ -27,6 +27,8 @@ struct RequestSummary {
 class EngineStatistics {
  public:
   virtual ~EngineStatistics() = default;
+  // Of a request that the engine took, before any other call about it.
+  virtual void OnAccepted() = 0;
   // Of a request, whichever sequence it belongs to.
   virtual void OnFirstToken(absl::Duration since_submit) = 0;
   // Between two tokens of one sequence.
@@ -35,7 +37,7 @@ class EngineStatistics {
   virtual void OnStep(absl::Duration worker_time, std::uint32_t num_tokens, std::uint32_t num_sequences) = 0;
   // A prompt counts once, together with its request's first token.
   virtual void OnTokens(std::uint32_t prompt_tokens, std::uint32_t generated_tokens) = 0;
-  // Once for each request, before the observer's last call.
+  // Once for each request, before the observer's last call and before the engine counts as idle.
   virtual void OnRequestEnd(const RequestSummary& summary) = 0;
 };
 
@@ -43,9 +45,6 @@ class EngineStatistics {
 class ServiceStatistics {
  public:
   virtual ~ServiceStatistics() = default;
-
-  // The engine took a Generate call; its EngineStatistics will tell the end.
-  virtual void OnAccepted() = 0;
 
   // A Generate call ended before the engine took it. `code` is a status code's name in lower case.
   virtual void OnRefused(std::string_view code) = 0;

@@ -77,7 +77,6 @@ void GenerateCall::Submit(ValidatedGenerate validated) {
     Refuse(status);
     return;
   }
-  environment_.statistics->OnAccepted();
   CancelIfFinished(id);
 }
 

@@ -109,15 +109,26 @@ TEST_P(WorkloadTest, AThousandRequestsWithRandomCancelsLeaveNothingBehind) {
     fake.group.Resume();
     for (const auto& recorder : recorders) ASSERT_TRUE(recorder->WaitForEnd());
   }
-  std::uint64_t ends = 0;
-  for (const auto& [outcome, count] : statistics.ends) ends += count;
-  EXPECT_EQ(ends, 1006u);
+  EXPECT_EQ(statistics.accepted, 1006u);
+  EXPECT_EQ(statistics.NumEnds(), 1006u);
   EXPECT_GT(statistics.ends["length"], 0u);
   EXPECT_GT(statistics.ends["cancelled"], 0u);
   EXPECT_GT(statistics.ends["aborted"], 0u);
   EXPECT_GT(statistics.ends["deadline_exceeded"], 0u);
   EXPECT_LE(statistics.first_tokens, 1006u);
   EXPECT_EQ(statistics.inter_tokens, statistics.generated_tokens - statistics.first_tokens);
+}
+
+TEST(Engine, IsIdleOnlyWhenItHasCountedAllEnds) {
+  CountingStatistics statistics;
+  EngineOverFake fake(SmallEngine(1), {40}, &statistics);
+  fake.group.BringUp();
+  for (std::uint64_t i = 1; i <= 200; ++i) {
+    const auto recorder = fake.Submit(MakeRequest(std::to_string(i), {1}, 1));
+    ASSERT_TRUE(fake.engine.WaitUntilIdle(absl::Now() + absl::Seconds(20)));
+    ASSERT_EQ(statistics.accepted, i);
+    ASSERT_EQ(statistics.NumEnds(), i);
+  }
 }
 
 // Cancels each request at about the moment at which it finishes.

@@ -8,6 +8,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -166,12 +168,61 @@ TEST(ControlHost, ForgetsTheDeadlineOfAWorkerThatHasSpoken) {
   EXPECT_TRUE(host.Next().has_ready());
 }
 
+// Streams that are opened all at once and say nothing.
+class SilentStreams {
+ public:
+  SilentStreams(const std::string& address, std::size_t count)
+      : stub_(grpc::CreateChannel(address, grpc::InsecureChannelCredentials())), calls_(count) {
+    for (Call& call : calls_) {
+      call.stream = stub_.PrepareCall(&call.context, "/trireme.worker.v1.WorkerControlService/Connect", &queue_);
+      call.stream->StartCall(nullptr);
+      call.stream->Finish(&call.status, &call);
+    }
+  }
+  ~SilentStreams() {
+    for (Call& call : calls_) call.context.TryCancel();
+    while (NextEnded() != nullptr) continue;
+    EXPECT_EQ(num_ended_, calls_.size());
+    queue_.Shutdown();
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue_.Next(&tag, &ok)) continue;
+  }
+
+  // How the one that ends next ends, whichever that is; null after 20 seconds in which none did, or if none is left.
+  const grpc::Status* NextEnded() {
+    void* tag = nullptr;
+    bool ok = false;
+    while (num_ended_ < calls_.size()) {
+      const auto deadline = std::chrono::system_clock::now() + std::chrono::seconds(20);
+      if (queue_.AsyncNext(&tag, &ok, deadline) != grpc::CompletionQueue::GOT_EVENT) return nullptr;
+      if (tag == nullptr) continue;  // a start
+      ++num_ended_;
+      return &static_cast<Call*>(tag)->status;
+    }
+    return nullptr;
+  }
+
+ private:
+  struct Call {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream;
+    grpc::Status status;
+  };
+
+  grpc::GenericStub stub_;
+  grpc::CompletionQueue queue_;
+  std::vector<Call> calls_;
+  std::size_t num_ended_ = 0;
+};
+
 TEST(ControlHost, LetsAWorkerThroughAFloodOfStrangers) {
   RecordingHost host({.hello_timeout = absl::Seconds(100), .max_strangers = 4});
-  std::vector<std::unique_ptr<Dialler>> strangers;
-  for (int i = 0; i < 50; ++i) strangers.push_back(std::make_unique<Dialler>(host.address()));
-  for (int i = 0; i < 40; ++i) {
-    EXPECT_EQ(strangers[static_cast<std::size_t>(i)]->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << i;
+  SilentStreams strangers(host.address(), 50);
+  for (int i = 0; i < 50 - 4; ++i) {
+    const grpc::Status* const status = strangers.NextEnded();
+    ASSERT_NE(status, nullptr) << i;
+    EXPECT_EQ(status->error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << i;
   }
   for (int i = 0; i < 50; ++i) Dialler(host.address()).SayHello("guess");
   EXPECT_TRUE(IsAWorkerAdmitted(host));

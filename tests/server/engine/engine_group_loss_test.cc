@@ -38,7 +38,7 @@ TEST_P(EngineGroupLossTest, KeepsCancelsAbortsAndDeadlinesOfThoseThatAwaitTheNex
   fake.group.BringUp();
   fake.group.Pause(3);
   Request late = MakeRequest("late", Prompt(5), 50);
-  late.deadline = absl::Now() + absl::Milliseconds(300);
+  late.deadline = absl::Now() + absl::Seconds(1);
   const auto expired = fake.Submit(late);
   const auto cancelled = fake.Submit(MakeRequest("cancelled", Prompt(5), 50));
   const auto aborted = fake.Submit(MakeRequest("aborted", Prompt(5), 50));

@@ -114,7 +114,8 @@ TEST(HardenedService, StillTellsClientsWhatTheyDidWrong) {
 
 TEST(HardenedService, AnswersAsBefore) {
   TestServer server(Hardened());
-  const GenerateResult result = server.Generate(GenerateRequestFrom("token_ids { ids: 1 } stopping { max_tokens: 5 }"));
+  const GenerateResult result =
+      server.Generate(GenerateRequestFrom("token_ids { ids: 1 } stopping { max_tokens: 5 ignore_eos: true }"));
   EXPECT_TRUE(result.status.ok()) << result.status.error_message();
   EXPECT_EQ(result.completion().token_ids_size(), 5);
 }

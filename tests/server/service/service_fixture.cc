@@ -82,6 +82,16 @@ GenerateResult TestServer::Generate(const v1::GenerateRequest& request, grpc::Cl
   return ReadAll(*reader);
 }
 
+bool TestServer::BecomesBusy() {
+  const absl::Time deadline = absl::Now() + absl::Seconds(10);
+  while (absl::Now() < deadline) {
+    const Loads loads = engine_.loads();
+    if (loads.running_requests + loads.waiting_requests > 0) return true;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  return false;
+}
+
 bool TestServer::BecomesIdle() {
   const absl::Time deadline = absl::Now() + absl::Seconds(10);
   if (!engine_.WaitUntilIdle(deadline)) return false;

@@ -57,6 +57,9 @@ class TestServer {
   // Runs a call to its end, within 20 seconds unless `context` has a deadline.
   GenerateResult Generate(const v1::GenerateRequest& request, grpc::ClientContext* context = nullptr);
 
+  // Waits until the engine holds a request; false after 10 seconds.
+  bool BecomesBusy();
+
   // Waits until the engine holds neither requests nor blocks; false after 10 seconds.
   bool BecomesIdle();
 

@@ -71,6 +71,19 @@ TEST(BadTokenizerTest, RefusesABadRegularExpression) {
   }
 }
 
+// Transformers' library reads both, and then fails at every text.
+TEST(BadTokenizerTest, RefusesAPostProcessorThatDoesNotFitTheVocabulary) {
+  const auto good = nlohmann::json::parse(ReadFixture("hf/tokenizer_fallback/tokenizer.json"));
+  auto undefined = good;
+  undefined["post_processor"]["special_tokens"].erase("<s>");
+  auto beyond = good;
+  beyond["post_processor"]["special_tokens"]["<s>"]["ids"] = {99999};
+  for (const nlohmann::json& json : {undefined, beyond}) {
+    EXPECT_EQ(Tokenizer::FromJson(json.dump()).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_THAT(std::string(Tokenizer::FromJson(beyond.dump()).status().message()), ::testing::HasSubstr("99999"));
+}
+
 TEST(BadTokenizerTest, RefusesAnIdThatWouldNeedAHugeTable) {
   auto json = nlohmann::json::parse(ReadFixture("hf/text_llama/tokenizer.json"));
   json["model"]["vocab"]["huge"] = 4294967295U;

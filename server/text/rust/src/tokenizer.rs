@@ -52,11 +52,26 @@ fn load(json: &[u8], ends: Option<(&str, &str)>) -> Outcome<Tokenizer> {
         let processor = ends_processor(&tokenizer, begin, end)?;
         tokenizer.with_post_processor(Some(processor));
     }
-    match tokenizer.get_vocab(true).into_iter().max_by_key(|(_, id)| *id) {
+    let max_id = match tokenizer.get_vocab(true).into_iter().max_by_key(|(_, id)| *id) {
         Some((token, id)) if id > MAX_ID => {
-            Err(Failure::Invalid(format!("token {token:?} has id {id}; ids above {MAX_ID} are not supported")))
+            return Err(Failure::Invalid(format!("token {token:?} has id {id}; ids above {MAX_ID} are not supported")))
         }
-        _ => Ok(tokenizer),
+        Some((_, id)) => id,
+        None => return Err(Failure::Invalid("the vocabulary is empty".into())),
+    };
+    try_out(&tokenizer, max_id)?;
+    Ok(tokenizer)
+}
+
+/// A file whose parts do not fit each other, such as a post-processor that names a token it does not define, is read
+/// without complaint and panics at every text.
+fn try_out(tokenizer: &Tokenizer, max_id: u32) -> Outcome<()> {
+    let Ok(encoding) = tokenizer.encode("a b, é\n", true) else {
+        return Ok(()); // a text that this vocabulary cannot spell
+    };
+    match encoding.get_ids().iter().find(|id| **id > max_id) {
+        Some(id) => Err(Failure::Invalid(format!("the post-processor adds id {id}; the last token's is {max_id}"))),
+        None => Ok(()),
     }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -24,15 +25,18 @@ v1::GenerateRequest SampledRequest(std::uint32_t first_token, std::uint32_t num_
   return request;
 }
 
-std::vector<std::uint32_t> Tokens(v1::InferenceService::Stub& stub, const v1::GenerateRequest& request) {
+std::vector<std::uint32_t> Tokens(v1::InferenceService::Stub& stub, const v1::GenerateRequest& request,
+                                  std::latch* begun) {
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(200) * test_support::kSlowdown));
   const auto reader = stub.Generate(&context, request);
   std::vector<std::uint32_t> ids;
   v1::GenerateResponse response;
   while (reader->Read(&response)) {
+    if (begun != nullptr) std::exchange(begun, nullptr)->count_down();
     for (const std::uint32_t id : response.chunk().token_ids()) ids.push_back(id);
   }
+  if (begun != nullptr) begun->count_down();
   const grpc::Status status = reader->Finish();
   EXPECT_TRUE(status.ok()) << status.error_message();
   return ids;

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <latch>
 #include <vector>
 
 #include "tests/end_to_end/server_process.h"
@@ -13,8 +14,10 @@ namespace trireme::end_to_end {
 v1::GenerateRequest SampledRequest(std::uint32_t first_token, std::uint32_t num_prompt_tokens,
                                    std::uint32_t max_tokens);
 
-// The ids of the whole answer. Another end than OK is a test failure.
-std::vector<std::uint32_t> Tokens(v1::InferenceService::Stub& stub, const v1::GenerateRequest& request);
+// The ids of the whole answer. Another end than OK is a test failure. Counts `begun` down at the first chunk, or at the
+// end if there was none.
+std::vector<std::uint32_t> Tokens(v1::InferenceService::Stub& stub, const v1::GenerateRequest& request,
+                                  std::latch* begun = nullptr);
 
 // Resident memory of a process, in bytes.
 std::int64_t ResidentBytes(pid_t pid);

@@ -65,7 +65,7 @@ TEST(Poison, EndsAloneAfterTwoLossesWhileTenOthersFinish) {
   ASSERT_EQ(solo.size(), kNumInnocents);
   setenv("TRIREME_TEST_DEADLY_TOKEN", std::to_string(kDeadlyToken).c_str(), 1);
   ServerProcess server(TRIREME_FIXTURES "/hf/text_llama",
-                       {"--dtype", "float32", "--tp-degree", "2", "--worker-binary", TRIREME_DEADLY_WORKER});
+                       {"--dtype", "float32", "--tp-degree", "2", "--worker-binary", TRIREME_FAULTY_WORKER});
   ASSERT_TRUE(server.BecomesServing());
   v1::InferenceService::Stub& stub = server.stub();
   std::vector<Answer> answers(kNumInnocents);

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <thread>
 
@@ -158,7 +159,7 @@ absl::Status Rendezvous::WaitUntilComplete(std::uint32_t target) {
 
 bool Rendezvous::SpinUntilComplete(std::uint32_t target) const {
   const std::int64_t spin_ns = absl::ToInt64Nanoseconds(options_.spin);
-  const std::int64_t end_ns = spin_ns > 0 ? MonotonicNs() + spin_ns : 0;
+  const std::int64_t end_ns = spin_ns > 0 ? std::min(MonotonicNs() + spin_ns, deadline_ns_) : 0;
   for (;;) {
     const std::uint32_t seen = shared_->progress.load(std::memory_order_acquire);
     if (IsComplete(seen, target) || (seen & kAbortedBit)) return true;

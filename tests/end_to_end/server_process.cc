@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,18 +26,23 @@ using ::testing::Not;
 
 constexpr char kDemoModelFile[] = "SmolLM2-135M-Instruct.Q4_1.gguf";
 
-// Runs `arguments` with stderr going to the descriptor that is returned.
+// Runs `arguments` with all output going to the descriptor that is returned. Should this process crash, what it started
+// goes too, and holds nobody's output open.
 int Spawn(std::vector<std::string> arguments, pid_t* pid) {
   int ends[2];
   EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
-  EXPECT_EQ(posix_spawn(pid, argv[0], &actions, nullptr, argv.data(), environ), 0) << arguments[0];
-  posix_spawn_file_actions_destroy(&actions);
+  *pid = fork();
+  if (*pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dup2(ends[1], STDOUT_FILENO);
+    dup2(ends[1], STDERR_FILENO);
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  EXPECT_GT(*pid, 0) << "fork";
   close(ends[1]);
   return ends[0];
 }

@@ -67,12 +67,12 @@ absl::StatusOr<std::unique_ptr<FrontEnd>> FrontEnd::Start(FrontEndOptions option
 
 FrontEnd::FrontEnd(FrontEndOptions options)
     : options_(std::move(options)),
-      engine_(options_.engine, &metrics_),
+      engine_(options_.engine, options_.metrics.get()),
       group_(options_.group),
       group_events_(std::make_unique<GroupEvents>(options_, engine_, health_)),
       service_({.model = &options_.model,
                 .engine = &engine_,
-                .statistics = &metrics_,
+                .statistics = options_.metrics.get(),
                 .group_status = [this] { return group_status(); },
                 .limits = {},
                 .max_num_seqs = options_.engine.limits.max_num_seqs,
@@ -90,7 +90,8 @@ absl::Status FrontEnd::OpenPorts() {
   }
   const auto state =
       std::make_shared<StateMetrics>([this] { return engine_.loads(); }, [this] { return group_status(); });
-  ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start(options_.metrics_listen, {metrics_.registry(), state}));
+  ASSIGN_OR_RETURN(metrics_server_,
+                   MetricsServer::Start(options_.metrics_listen, {options_.metrics->registry(), state}));
   LogInfo("listening",
           {{"address", address}, {"metrics_address", WithPort(options_.metrics_listen, metrics_server_->port())}});
   return absl::OkStatus();

@@ -25,6 +25,7 @@ struct FrontEndOptions {
   WorkerGroupOptions group;
   RpcServerOptions rpc;        // but max_message_bytes
   std::string metrics_listen;  // empty: no metrics
+  std::shared_ptr<RequestMetrics> metrics = std::make_shared<RequestMetrics>();
 };
 
 // Thread-safe but for construction and destruction.
@@ -58,7 +59,6 @@ class FrontEnd {
   absl::Status OpenPorts();
 
   const FrontEndOptions options_;
-  RequestMetrics metrics_;
   HealthService health_;
   Engine engine_;
   WorkerGroup group_;

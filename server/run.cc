@@ -72,7 +72,9 @@ SchedulerLimits LimitsFor(const ServerOptions& options) {
 
 // What the options and the model's headers come to.
 absl::StatusOr<FrontEndOptions> OptionsFor(const ServerOptions& options) {
-  ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials, MakePortCredentials(options.security));
+  const auto metrics = std::make_shared<RequestMetrics>();
+  ASSIGN_OR_RETURN(std::shared_ptr<grpc::ServerCredentials> credentials,
+                   MakePortCredentials(options.security, [metrics] { metrics->OnRefused("unauthenticated"); }));
   sharding::Plan user_plan;
   if (!options.plan.empty()) {
     ASSIGN_OR_RETURN(user_plan, sharding::ReadPlanFile(options.plan));
@@ -103,6 +105,7 @@ absl::StatusOr<FrontEndOptions> OptionsFor(const ServerOptions& options) {
               .credentials = std::move(credentials),
               .hides_internals = options.is_hardened};
   plan.metrics_listen = options.metrics_listen;
+  plan.metrics = metrics;
   return plan;
 }
 

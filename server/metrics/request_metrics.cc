@@ -2,67 +2,74 @@
 
 #include <string>
 
+#include "server/metrics/build_metrics.h"
+
 namespace trireme::server {
-namespace {
 
-using prometheus::Counter;
-using prometheus::Family;
-using prometheus::Histogram;
 using prometheus::Registry;
-
-// Six a decade, from half a millisecond: a small model's token takes few milliseconds, a long request minutes.
-Histogram::BucketBoundaries DurationBuckets() {
-  Histogram::BucketBoundaries seconds = {0.0005, 0.00075};
-  for (const double decade : {0.001, 0.01, 0.1, 1.0, 10.0, 100.0}) {
-    for (const double step : {1.0, 1.5, 2.0, 3.0, 5.0, 7.5}) seconds.push_back(decade * step);
-  }
-  return seconds;
-}
-
-Histogram::BucketBoundaries CountBuckets() { return {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192}; }
-
-Family<Counter>& CounterFamily(Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
-}
-
-Counter& AddCounter(Registry& registry, const char* name, const char* help) {
-  return CounterFamily(registry, name, help).Add({});
-}
-
-Histogram& AddHistogram(Registry& registry, const char* name, const char* help,
-                        const Histogram::BucketBoundaries& buckets) {
-  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry).Add({}, buckets);
-}
-
-}  // namespace
 
 RequestMetrics::RequestMetrics()
     : registry_(std::make_shared<Registry>()),
       accepted_(AddCounter(*registry_, "trireme_requests_accepted_total", "Generate calls that the engine took.")),
-      refused_(CounterFamily(*registry_, "trireme_requests_refused_total",
-                             "Generate calls that ended before the engine took them, by status code.")),
-      finished_(CounterFamily(*registry_, "trireme_requests_finished_total",
-                              "Accepted requests that have ended, by outcome: a finish reason or a status code.")),
+      refused_(AddCounterFamily(*registry_, "trireme_requests_refused_total",
+                                "Generate calls that ended before the engine took them, by status code; and calls of "
+                                "any method without a good token (unauthenticated).")),
+      finished_(AddCounterFamily(
+          *registry_, "trireme_requests_finished_total",
+          "Accepted requests that have ended, by outcome: a finish reason or an error's status code.")),
+      failures_(AddCounterFamily(*registry_, "trireme_request_failures_total",
+                                 "Generate calls that ended with an error, refused ones included, by status code and "
+                                 "reason as the client gets them.")),
       prompt_tokens_(
           AddCounter(*registry_, "trireme_prompt_tokens_total", "Prompt tokens of requests that produced a token.")),
       generation_tokens_(AddCounter(*registry_, "trireme_generation_tokens_total", "Tokens generated.")),
+      cache_queried_tokens_(AddCounter(*registry_, "trireme_prefix_cache_queried_tokens_total",
+                                       "Prompt tokens of ended requests that took part in a step.")),
+      cache_hit_tokens_(
+          AddCounter(*registry_, "trireme_prefix_cache_hit_tokens_total", "Of these, that the prefix cache held.")),
       first_token_seconds_(AddHistogram(*registry_, "trireme_time_to_first_token_seconds",
                                         "From a request's arrival at the engine to its first token.",
                                         DurationBuckets())),
       inter_token_seconds_(AddHistogram(*registry_, "trireme_inter_token_latency_seconds",
-                                        "Between two tokens of one request.", DurationBuckets())),
+                                        "Between two tokens of one sequence.", DurationBuckets())),
       request_seconds_(AddHistogram(*registry_, "trireme_e2e_request_latency_seconds",
                                     "From a request's arrival at the engine to its end.", DurationBuckets())),
+      queue_seconds_(AddHistogram(*registry_, "trireme_request_queue_time_seconds",
+                                  "From a request's arrival at the engine to its first step, or to its end if it got "
+                                  "none.",
+                                  DurationBuckets())),
+      prefill_seconds_(AddHistogram(*registry_, "trireme_request_prefill_time_seconds",
+                                    "From a request's first step to its first token.", DurationBuckets())),
+      decode_seconds_(AddHistogram(*registry_, "trireme_request_decode_time_seconds",
+                                   "From a request's first token to its end.", DurationBuckets())),
+      request_prompt_tokens_(AddHistogram(*registry_, "trireme_request_prompt_tokens",
+                                          "Tokens in a request's prompt, when it ends.", CountBuckets())),
+      request_generation_tokens_(AddHistogram(*registry_, "trireme_request_generation_tokens",
+                                              "Tokens generated for a request, over all its sequences, when it ends.",
+                                              CountBuckets())),
       step_seconds_(AddHistogram(*registry_, "trireme_step_duration_seconds",
                                  "Forward pass and sampling of one step, on rank 0.", DurationBuckets())),
       step_tokens_(AddHistogram(*registry_, "trireme_step_tokens", "Tokens computed in one step.", CountBuckets())),
       step_sequences_(
           AddHistogram(*registry_, "trireme_step_sequences", "Sequences that took part in one step.", CountBuckets())) {
-  // Present from the start, so that a rate over them has a beginning.
-  for (const char* outcome : {"eos", "stop", "length", "aborted", "cancelled"}) {
+  AddKnownLabels();
+}
+
+// Present from the start, so that a rate over them has a beginning.
+void RequestMetrics::AddKnownLabels() {
+  for (const char* outcome : {"eos", "stop", "length", "time_limit", "aborted", "cancelled", "deadline_exceeded"}) {
     finished_.Add({{"outcome", outcome}});
   }
+  for (const char* code : {"invalid_argument", "resource_exhausted", "unavailable", "unauthenticated"}) {
+    refused_.Add({{"code", code}});
+  }
+  failures_.Add({{"code", "invalid_argument"}, {"reason", "INVALID_REQUEST"}});
+  failures_.Add({{"code", "resource_exhausted"}, {"reason", "QUEUE_FULL"}});
+  failures_.Add({{"code", "unavailable"}, {"reason", "UNAVAILABLE"}});
+  failures_.Add({{"code", "internal"}, {"reason", "KILLS_WORKERS"}});
 }
+
+void RequestMetrics::OnAccepted() { accepted_.Increment(); }
 
 void RequestMetrics::OnFirstToken(absl::Duration since_submit) {
   first_token_seconds_.Observe(absl::ToDoubleSeconds(since_submit));
@@ -82,12 +89,24 @@ void RequestMetrics::OnTokens(std::uint32_t prompt_tokens, std::uint32_t generat
 }
 
 void RequestMetrics::OnRequestEnd(const RequestSummary& summary) {
+  const RequestTimings& timings = summary.timings;
   finished_.Add({{"outcome", summary.outcome}}).Increment();
-  request_seconds_.Observe(absl::ToDoubleSeconds(summary.timings.finished));
+  request_seconds_.Observe(absl::ToDoubleSeconds(timings.finished));
+  request_prompt_tokens_.Observe(summary.prompt_tokens);
+  request_generation_tokens_.Observe(summary.generated_tokens);
+  queue_seconds_.Observe(absl::ToDoubleSeconds(timings.first_scheduled.value_or(timings.finished)));
+  if (!timings.first_scheduled) return;
+  cache_queried_tokens_.Increment(summary.prompt_tokens);
+  cache_hit_tokens_.Increment(summary.cached_tokens);
+  if (!timings.first_token) return;
+  prefill_seconds_.Observe(absl::ToDoubleSeconds(*timings.first_token - *timings.first_scheduled));
+  decode_seconds_.Observe(absl::ToDoubleSeconds(timings.finished - *timings.first_token));
 }
 
-void RequestMetrics::OnAccepted() { accepted_.Increment(); }
-
 void RequestMetrics::OnRefused(std::string_view code) { refused_.Add({{"code", std::string(code)}}).Increment(); }
+
+void RequestMetrics::OnFailure(std::string_view code, std::string_view reason) {
+  failures_.Add({{"code", std::string(code)}, {"reason", std::string(reason)}}).Increment();
+}
 
 }  // namespace trireme::server

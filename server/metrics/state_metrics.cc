@@ -53,12 +53,19 @@ std::vector<MetricFamily> StateMetrics::Collect() const {
   const Loads loads = loads_();
   const GroupStatus group = group_status_();
   return {
-      Gauge("trireme_requests_running", "Requests that take part in steps.", loads.running_requests),
+      Gauge("trireme_requests_running", "Requests of which a sequence takes part in steps.", loads.running_requests),
       Gauge("trireme_requests_waiting", "Requests in the queue.", loads.waiting_requests),
+      Gauge("trireme_sequences_running", "Sequences that take part in steps; a request has n.",
+            loads.running_sequences),
+      Gauge("trireme_sequences_waiting", "Sequences in the queue, whose bound counts them.", loads.waiting_sequences),
       Gauge("trireme_kv_blocks_used", "KV blocks in use, of the fullest KV group.", loads.used_kv_blocks),
-      Gauge("trireme_kv_blocks_capacity", "KV blocks of that group; 0 while no worker group is up.",
-            loads.total_kv_blocks),
-      Counter("trireme_preemptions_total", "Requests whose KV blocks were taken away for others.", loads.preemptions),
+      Gauge("trireme_kv_blocks_free", "KV blocks of that group that no sequence holds, cached ones included.",
+            loads.total_kv_blocks - loads.used_kv_blocks),
+      Gauge("trireme_kv_blocks_capacity", "Used and free ones; 0 while no worker group is up.", loads.total_kv_blocks),
+      Counter("trireme_preemptions_total", "Times that a sequence's KV blocks were taken away for others.",
+              loads.preemptions),
+      Counter("trireme_resumptions_total",
+              "Sequences that ran when their worker group was lost, and were computed anew.", loads.resumptions),
       Gauge("trireme_group_up", "1 if the worker group serves, else 0.", group.is_up ? 1 : 0),
       Gauge("trireme_group_generation", "Times the worker group was started, the first time included.",
             static_cast<double>(group.generation)),

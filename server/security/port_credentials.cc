@@ -28,6 +28,7 @@ struct Certificates {
 struct Sources {
   std::unique_ptr<Reloaded<Certificates>> certificates;
   std::unique_ptr<Reloaded<TokenList>> tokens;
+  std::function<void()> on_refused;  // of calls without a good token
 };
 
 // One port's, owned by gRPC's core, which uses it from any thread until the port is gone.
@@ -71,6 +72,7 @@ void CheckToken(void* port_pointer, grpc_auth_context*, const grpc_metadata* met
   if (path == nullptr || !View(path->value).starts_with(kHealthPrefix)) {
     status = port.sources->tokens->value()->Check(authorization == nullptr ? "" : View(authorization->value));
   }
+  if (!status.ok()) port.sources->on_refused();
   done(user_data, authorization, authorization == nullptr ? 0 : 1, nullptr, 0,
        static_cast<grpc_status_code>(status.code()), std::string(status.message()).c_str());
 }
@@ -153,9 +155,11 @@ absl::Status CheckTogether(const PortSecurity& security) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakePortCredentials(const PortSecurity& security) {
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakePortCredentials(const PortSecurity& security,
+                                                                             std::function<void()> on_refused) {
   RETURN_IF_ERROR(CheckTogether(security));
   auto sources = std::make_shared<Sources>();
+  sources->on_refused = std::move(on_refused);
   if (!security.tls_certificate.empty()) {
     std::vector<std::string> files = {security.tls_certificate, security.tls_key};
     if (!security.tls_client_ca.empty()) files.push_back(security.tls_client_ca);

@@ -5,6 +5,7 @@
 // certificates, both by the C interface: in C++ the filter needs TLS, and FileWatcherCertificateProvider would
 // take a key that does not fit its certificate. Interceptors cannot refuse a call before its handler runs.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -26,9 +27,11 @@ struct PortSecurity {
 
 // For ports that are opened with grpc::ServerBuilder; lives as long as they do. Changed files hold for connections
 // (certificates) and calls (tokens) that begin later. Warns of key and token files that every user may read, and of a
-// certificate that is not valid now.
+// certificate that is not valid now. `on_refused` is called for each call without a good token, on any thread, before
+// the client hears of it; must not block.
 //
 // InvalidArgument, NotFound or PermissionDenied names the file that is no good and says why.
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakePortCredentials(const PortSecurity& security);
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakePortCredentials(
+    const PortSecurity& security, std::function<void()> on_refused = [] {});
 
 }  // namespace trireme::server

@@ -67,7 +67,7 @@ void GenerateCall::Submit(ValidatedGenerate validated) {
   request.deadline = deadline_;
   {
     MutexLock lock(mutex_);
-    if (is_finished_) return;  // cancelled meanwhile
+    if (is_finished_) return environment_.statistics->OnRefused("cancelled");  // meanwhile, by the client
     id_ = request.id;
     output_.emplace(std::move(validated.output));
   }
@@ -176,6 +176,7 @@ void GenerateCall::WriteNext() {
 void GenerateCall::FinishWith(const absl::Status& status) {
   if (is_finished_) return;
   is_finished_ = true;
+  environment_.statistics->OnFailure(CodeName(status), ReasonOf(status));
   Finish(ToGrpcStatus(status, environment_.limits.retry_delay));
 }
 

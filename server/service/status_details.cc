@@ -71,6 +71,13 @@ absl::Status WithReason(absl::Status status, std::string_view reason) {
   return status;
 }
 
+std::string ReasonOf(const absl::Status& status) {
+  google::rpc::ErrorInfo info;
+  const auto payload = status.GetPayload(TypeUrl<google::rpc::ErrorInfo>());
+  if (!payload.has_value() || !info.ParseFromString(std::string(*payload))) return DefaultReason(status);
+  return info.reason();
+}
+
 absl::Status WithRetry(absl::Status status, absl::Duration delay) {
   google::rpc::RetryInfo info;
   *info.mutable_retry_delay() = ToMessage(delay);

@@ -73,9 +73,37 @@ TEST(RequestMetrics, ResolveHalfAMillisecondAndMinutes) {
   EXPECT_EQ(scrape[bucket + "+Inf\"}"], 3);
 }
 
+TEST(RequestMetrics, TellWhereTheTimeOfARequestWent) {
+  RequestMetrics metrics;
+  metrics.OnRequestEnd({.outcome = "stop",
+                        .prompt_tokens = 100,
+                        .cached_tokens = 64,
+                        .generated_tokens = 7,
+                        .timings = {.first_scheduled = absl::Milliseconds(250),
+                                    .first_token = absl::Milliseconds(750),
+                                    .finished = absl::Seconds(4)}});
+  metrics.OnRequestEnd({.outcome = "cancelled", .prompt_tokens = 5, .timings = {.finished = absl::Seconds(1)}});
+  const auto server = Serve({metrics.registry()});
+  const Scrape scrape(server->port());
+  EXPECT_EQ(scrape["trireme_request_queue_time_seconds_sum"], 1.25) << "until its end, if it was never scheduled";
+  EXPECT_EQ(scrape["trireme_request_prefill_time_seconds_sum"], 0.5);
+  EXPECT_EQ(scrape["trireme_request_decode_time_seconds_sum"], 3.25);
+  EXPECT_EQ(scrape["trireme_e2e_request_latency_seconds_sum"], 5);
+  EXPECT_EQ(scrape["trireme_request_prompt_tokens_sum"], 105);
+  EXPECT_EQ(scrape["trireme_request_generation_tokens_sum"], 7);
+  EXPECT_EQ(scrape["trireme_prefix_cache_queried_tokens_total"], 100) << "of those that were scheduled";
+  EXPECT_EQ(scrape["trireme_prefix_cache_hit_tokens_total"], 64);
+}
+
 TEST(StateMetrics, TellWhatIsTheCaseAtEachScrape) {
-  Loads loads{
-      .running_requests = 2, .waiting_requests = 3, .used_kv_blocks = 4, .total_kv_blocks = 5, .preemptions = 6};
+  Loads loads{.running_requests = 2,
+              .waiting_requests = 3,
+              .running_sequences = 8,
+              .waiting_sequences = 9,
+              .used_kv_blocks = 4,
+              .total_kv_blocks = 15,
+              .preemptions = 6,
+              .resumptions = 10};
   GroupStatus group;
   group.generation = 7;
   group.num_restarts = 6;
@@ -90,7 +118,11 @@ TEST(StateMetrics, TellWhatIsTheCaseAtEachScrape) {
   EXPECT_EQ(scrape["trireme_requests_running"], 2);
   EXPECT_EQ(scrape["trireme_requests_waiting"], 3);
   EXPECT_EQ(scrape["trireme_kv_blocks_used"], 4);
-  EXPECT_EQ(scrape["trireme_kv_blocks_capacity"], 5);
+  EXPECT_EQ(scrape["trireme_sequences_running"], 8);
+  EXPECT_EQ(scrape["trireme_sequences_waiting"], 9);
+  EXPECT_EQ(scrape["trireme_kv_blocks_free"], 11);
+  EXPECT_EQ(scrape["trireme_kv_blocks_capacity"], 15);
+  EXPECT_EQ(scrape["trireme_resumptions_total"], 10);
   EXPECT_EQ(scrape["trireme_preemptions_total"], 6);
   EXPECT_EQ(scrape["trireme_group_up"], 1);
   EXPECT_EQ(scrape["trireme_group_generation"], 7);

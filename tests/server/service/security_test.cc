@@ -5,6 +5,10 @@
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/generic/generic_stub.h>
 
+#include <atomic>
+#include <functional>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/security/port_credentials.h"
@@ -21,9 +25,10 @@ using ::testing::Not;
 
 constexpr char kSecretPath[] = "/srv/models/secret";
 
-TestServerOptions WithToken(const std::string& token) {
+TestServerOptions WithToken(
+    const std::string& token, std::function<void()> on_refused = [] {}) {
   const TestFolder folder;
-  const auto credentials = MakePortCredentials({.auth_tokens = folder.Write("tokens", token)});
+  const auto credentials = MakePortCredentials({.auth_tokens = folder.Write("tokens", token)}, std::move(on_refused));
   EXPECT_TRUE(credentials.ok()) << credentials.status();
   TestServerOptions options;
   options.credentials = *credentials;
@@ -71,6 +76,18 @@ TEST(GuardedService, AsksForATokenInEveryMethod) {
           << service->method(i)->full_name();
     }
   }
+}
+
+TEST(GuardedService, CountsCallsWithoutAGoodToken) {
+  std::atomic<int> num_refused = 0;
+  TestServer server(WithToken("first-token-0123456789", [&num_refused] { ++num_refused; }));
+  const auto request = GenerateRequestFrom("token_ids { ids: 1 } stopping { max_tokens: 1 }");
+  for (const char* token : {"Bearer first-token-0123456789", "Bearer wrong-token-0123456789", ""}) {
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", token);
+    server.Generate(request, &context);
+  }
+  EXPECT_EQ(num_refused, 2);
 }
 
 TEST(GuardedService, ServesWhoeverHasAToken) {

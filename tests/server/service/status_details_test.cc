@@ -32,6 +32,16 @@ TEST(ToGrpcStatus, NamesTheCodeAsReasonWhereNoneWasGiven) {
   EXPECT_EQ(ReasonOf(ToGrpcStatus(WithReason(absl::AbortedError("x"), "RANK_LOST"), kDelay)), "RANK_LOST");
 }
 
+TEST(ReasonOf, IsWhatTheClientGets) {
+  const absl::Status statuses[] = {absl::AbortedError("x"), KillsWorkersError("x"), QueueFullError("x"),
+                                   WithReason(absl::ResourceExhaustedError("x"), "SLOW_READER"),
+                                   absl::ResourceExhaustedError("x")};
+  for (const absl::Status& status : statuses) {
+    EXPECT_EQ(ReasonOf(status), ReasonOf(ToGrpcStatus(status, kDelay))) << status;
+  }
+  EXPECT_EQ(ReasonOf(statuses[3]), "SLOW_READER");
+}
+
 TEST(ToGrpcStatus, TellsWhenToRetryWhatIsUnavailable) {
   const auto retry = FindDetail<google::rpc::RetryInfo>(ToGrpcStatus(absl::UnavailableError("x"), kDelay));
   ASSERT_TRUE(retry.has_value());

@@ -3,24 +3,34 @@
 // one that began it.
 #pragma once
 #include <optional>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
 namespace trireme::server {
 
-// Weakest first: each may be a consequence of one further down.
+// Weakest first: each of the first three may be a consequence of one further down. Nothing lies behind the others, the
+// roots.
 enum class CauseKind {
   kStreamEnded,  // the control stream ended and nobody said why
   kPeerAborted,  // a rank whose collective was ended by another rank
   kExited,       // a process left with a status and without a word
-  kRoot,         // a rank's own failure, a signal, a missed deadline: nothing lies behind it
+  kKilled,       // a process ended by a signal
+  kFailed,       // a rank's own word of an error
+  kTimedOut,     // a missed deadline
+  kProtocol,     // another build, a message out of turn, a rank that takes no messages
+  kNotStarted,   // the processes cannot be started
 };
 
+// For machines: "stream_ended", "peer_aborted", "exited", "killed", "failed", "timed_out", "protocol", "not_started".
+std::string_view NameOf(CauseKind kind);
+
 struct Cause {
-  CauseKind kind = CauseKind::kRoot;
-  absl::Status status;    // names the rank; not OK
-  bool is_final = false;  // no restart can heal it
+  CauseKind kind = CauseKind::kKilled;
+  std::optional<int> rank;  // that it began with; nothing if it was none
+  absl::Status status;      // names the rank; not OK
+  bool is_final = false;    // no restart can heal it
 };
 
 // Not thread-safe.
@@ -29,7 +39,7 @@ class FirstCause {
   // `patience`: how long a weaker cause waits for a stronger one.
   explicit FirstCause(absl::Duration patience) : patience_(patience) {}
 
-  // Of equal kinds the first is kept.
+  // Of equal strength, as all roots are, the first is kept.
   void Add(Cause cause, absl::Time now);
 
   // The cause, once it is certain: a root at once, others when patience ends.

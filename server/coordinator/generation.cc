@@ -66,7 +66,7 @@ bool Generation::StartAll() {
   const WorkerGroupOptions& options = context_.options;
   if (absl::Status status = ranks_.Start(options, context_.control_address, number_, context_.roster); !status.ok()) {
     const bool is_final = IsBeyondRestarts(status.code());
-    AddCause(CauseKind::kRoot, std::move(status), is_final);
+    AddCause({.kind = CauseKind::kNotStarted, .rank = {}, .status = std::move(status), .is_final = is_final});
     return false;
   }
   watch_.emplace(options.timeouts, ranks_.Names(), MonotonicNow());
@@ -87,7 +87,7 @@ void Generation::ConfigureAll() {
 bool Generation::OpenChannel() {
   absl::StatusOr<std::vector<std::uint32_t>> blocks = ranks_.LeastKvBlocks();
   if (!blocks.ok()) {
-    AddCause(CauseKind::kRoot, blocks.status(), /*is_final=*/true);
+    AddCause({.kind = CauseKind::kProtocol, .rank = {}, .status = blocks.status(), .is_final = true});
     return false;
   }
   is_up_ = true;
@@ -127,21 +127,25 @@ void Generation::Handle(RankEvent event) {
   if (auto* hello = std::get_if<HelloEvent>(&event.what)) OnHello(rank, std::move(*hello));
   if (const auto* message = std::get_if<MessageEvent>(&event.what)) OnMessage(rank, message->message);
   if (std::holds_alternative<StreamEndEvent>(event.what) && !is_draining_) {
-    AddCause(CauseKind::kStreamEnded,
-             absl::UnavailableError(absl::StrCat(ranks_.NameOf(rank), " ended its control stream")));
+    AddCause({.kind = CauseKind::kStreamEnded,
+              .rank = rank,
+              .status = absl::UnavailableError(absl::StrCat(ranks_.NameOf(rank), " ended its control stream"))});
   }
   if (const auto* broken = std::get_if<BrokenEvent>(&event.what)) {
-    AddCause(CauseKind::kRoot, absl::UnavailableError(absl::StrCat(ranks_.NameOf(rank), " ", broken->why)));
+    AddCause({.kind = CauseKind::kProtocol,
+              .rank = rank,
+              .status = absl::UnavailableError(absl::StrCat(ranks_.NameOf(rank), " ", broken->why))});
   }
 }
 
 void Generation::OnHello(int rank, HelloEvent event) {
   if (event.hello.build_id() != BuildId()) {
-    AddCause(CauseKind::kRoot,
-             absl::FailedPreconditionError(absl::StrCat(ranks_.NameOf(rank), " is of build ", event.hello.build_id(),
-                                                        ", the server is of build ", std::string(BuildId()),
-                                                        ": install both from one build")),
-             /*is_final=*/true);
+    AddCause({.kind = CauseKind::kProtocol,
+              .rank = rank,
+              .status = absl::FailedPreconditionError(
+                  absl::StrCat(ranks_.NameOf(rank), " is of build ", event.hello.build_id(),
+                               ", the server is of build ", std::string(BuildId()), ": install both from one build")),
+              .is_final = true});
   }
   ranks_.OnHello(rank, std::move(event));
   watch_->OnHello(rank);
@@ -158,8 +162,10 @@ void Generation::OnMessage(int rank, const v1::ConnectRequest& message) {
     case v1::ConnectRequest::kHello:
     case v1::ConnectRequest::kStepResult:  // of another rank than 0
     case v1::ConnectRequest::KIND_NOT_SET:
-      AddCause(CauseKind::kRoot, absl::InternalError(absl::StrCat(ranks_.NameOf(rank), " sent a message of kind ",
-                                                                  message.kind_case(), " out of turn")));
+      AddCause({.kind = CauseKind::kProtocol,
+                .rank = rank,
+                .status = absl::InternalError(absl::StrCat(ranks_.NameOf(rank), " sent a message of kind ",
+                                                           message.kind_case(), " out of turn"))});
   }
 }
 
@@ -180,16 +186,18 @@ void Generation::OnReady(int rank, const v1::Ready& ready) {
 void Generation::OnFailure(int rank, const v1::Failure& failure) {
   const absl::StatusCode code = CodeOf(failure);
   const std::string step = failure.step() == 0 ? "" : absl::StrCat(" in step ", failure.step());
-  const absl::Status status(code, absl::StrCat(ranks_.NameOf(rank), " failed", step, ": ", failure.message()));
-  AddCause(code == absl::StatusCode::kAborted ? CauseKind::kPeerAborted : CauseKind::kRoot, status,
-           /*is_final=*/!is_up_ && IsBeyondRestarts(code));
+  AddCause({.kind = code == absl::StatusCode::kAborted ? CauseKind::kPeerAborted : CauseKind::kFailed,
+            .rank = rank,
+            .status = {code, absl::StrCat(ranks_.NameOf(rank), " failed", step, ": ", failure.message())},
+            .is_final = !is_up_ && IsBeyondRestarts(code)});
 }
 
 void Generation::LookForDeaths() {
   for (const auto& [rank, end] : ranks_.TakeEnded(is_draining_)) {
     if (is_draining_ && end.is_success()) continue;  // as it should
-    AddCause(end.was_killed ? CauseKind::kRoot : CauseKind::kExited,
-             absl::UnavailableError(absl::StrCat(ranks_.NameOf(rank), " ", end.Describe())));
+    AddCause({.kind = end.was_killed ? CauseKind::kKilled : CauseKind::kExited,
+              .rank = rank,
+              .status = absl::UnavailableError(absl::StrCat(ranks_.NameOf(rank), " ", end.Describe()))});
   }
 }
 
@@ -197,7 +205,9 @@ void Generation::CheckDeadlines() {
   if (is_draining_) return;  // the drain has one of its own
   const absl::Time now = MonotonicNow();
   if (is_up_) watch_->OnStepSent(context_.channel.last_sent(), now);
-  if (absl::Status status = watch_->Check(now); !status.ok()) AddCause(CauseKind::kRoot, std::move(status));
+  if (const std::optional<LateRank> late = watch_->Check(now)) {
+    AddCause({.kind = CauseKind::kTimedOut, .rank = late->rank, .status = absl::DeadlineExceededError(late->what)});
+  }
 }
 
 absl::Status Generation::Drain(absl::Time deadline) {
@@ -212,8 +222,11 @@ absl::Status Generation::Drain(absl::Time deadline) {
   for (int rank = 0; rank < ranks_.size(); ++rank) Send(rank, message);
   while (!ranks_.Running().empty() && !first_cause_.Get(MonotonicNow()) && context_.mailbox.order() != Order::kStop) {
     if (MonotonicNow() >= deadline) {
-      AddCause(CauseKind::kRoot, absl::DeadlineExceededError(absl::StrCat(ranks_.NameOf(ranks_.Running().front()),
-                                                                          " had not finished in time; killed")));
+      const int rank = ranks_.Running().front();
+      AddCause({.kind = CauseKind::kTimedOut,
+                .rank = rank,
+                .status = absl::DeadlineExceededError(
+                    absl::StrCat(ranks_.NameOf(rank), " had not finished in time; killed"))});
       break;
     }
     Turn();
@@ -231,17 +244,17 @@ void Generation::End(absl::Duration grace) {
 
 void Generation::Publish() { context_.publish(ranks_.Statuses(), is_up_); }
 
-void Generation::AddCause(CauseKind kind, absl::Status status, bool is_final) {
+void Generation::AddCause(Cause cause) {
   const absl::Time now = MonotonicNow();
   if (!first_cause_.Get(now)) {  // what comes after the cause follows from it
-    LogWarning("worker trouble", {{"generation", number_}, {"what", std::string(status.message())}});
+    LogWarning("worker trouble", {{"generation", number_}, {"what", std::string(cause.status.message())}});
   }
-  first_cause_.Add({.kind = kind, .status = std::move(status), .is_final = is_final}, now);
+  first_cause_.Add(std::move(cause), now);
 }
 
 void Generation::Send(int rank, const v1::ConnectResponse& message) {
   if (absl::Status status = ranks_.Send(rank, Serialize(message)); !status.ok()) {
-    AddCause(CauseKind::kRoot, std::move(status));
+    AddCause({.kind = CauseKind::kProtocol, .rank = rank, .status = std::move(status)});
   }
 }
 

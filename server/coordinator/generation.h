@@ -70,7 +70,7 @@ class Generation {
   void CheckDeadlines();
   void Publish();
 
-  void AddCause(CauseKind kind, absl::Status status, bool is_final = false);
+  void AddCause(Cause cause);
   void Send(int rank, const worker::v1::ConnectResponse& message);
 
   const GenerationContext context_;

@@ -58,56 +58,57 @@ void GroupWatch::Forgive(absl::Duration held_up) {
   for (RankState& rank : ranks_) rank.last_heartbeat += held_up;
 }
 
-absl::Status GroupWatch::Check(absl::Time now) const {
+std::optional<LateRank> GroupWatch::Check(absl::Time now) const {
   if (!is_configured_) return CheckHello(now);
-  if (absl::Status status = CheckHeartbeats(now); !status.ok()) return status;
-  if (absl::Status status = CheckLoading(now); !status.ok()) return status;
+  if (std::optional<LateRank> late = CheckHeartbeats(now)) return late;
+  if (std::optional<LateRank> late = CheckLoading(now)) return late;
   return CheckSteps(now);
 }
 
-absl::Status GroupWatch::CheckHello(absl::Time now) const {
-  if (now - started_ <= timeouts_.hello) return absl::OkStatus();
+std::optional<LateRank> GroupWatch::CheckHello(absl::Time now) const {
+  if (now - started_ <= timeouts_.hello) return std::nullopt;
   for (const RankState& rank : ranks_) {
     if (rank.has_said_hello) continue;
-    return absl::DeadlineExceededError(
-        absl::StrCat(rank.name, " did not dial in within ", absl::FormatDuration(timeouts_.hello)));
+    return LateRank{IndexOf(rank),
+                    absl::StrCat(rank.name, " did not dial in within ", absl::FormatDuration(timeouts_.hello))};
   }
-  return absl::OkStatus();
+  return std::nullopt;
 }
 
-absl::Status GroupWatch::CheckHeartbeats(absl::Time now) const {
+std::optional<LateRank> GroupWatch::CheckHeartbeats(absl::Time now) const {
   const auto quietest = std::min_element(ranks_.begin(), ranks_.end(), [](const RankState& a, const RankState& b) {
     return a.last_heartbeat < b.last_heartbeat;
   });
-  if (now - quietest->last_heartbeat <= timeouts_.frozen_after) return absl::OkStatus();
-  return absl::DeadlineExceededError(absl::StrCat(quietest->name, " sent no heartbeat for ",
-                                                  absl::FormatDuration(timeouts_.frozen_after), "; ",
-                                                  Steps(quietest->progress)));
+  if (now - quietest->last_heartbeat <= timeouts_.frozen_after) return std::nullopt;
+  return LateRank{IndexOf(*quietest),
+                  absl::StrCat(quietest->name, " sent no heartbeat for ", absl::FormatDuration(timeouts_.frozen_after),
+                               "; ", Steps(quietest->progress))};
 }
 
-absl::Status GroupWatch::CheckLoading(absl::Time now) const {
+std::optional<LateRank> GroupWatch::CheckLoading(absl::Time now) const {
   const RankState* behind = nullptr;
   for (const RankState& rank : ranks_) {
     if (rank.is_ready) continue;
     if (behind == nullptr || BytesLeft(rank.progress) > BytesLeft(behind->progress)) behind = &rank;
   }
-  if (behind == nullptr || now - last_load_progress_ <= timeouts_.load_stall) return absl::OkStatus();
-  return absl::DeadlineExceededError(
+  if (behind == nullptr || now - last_load_progress_ <= timeouts_.load_stall) return std::nullopt;
+  return LateRank{
+      IndexOf(*behind),
       absl::StrCat(behind->name, " made no progress for ", absl::FormatDuration(timeouts_.load_stall),
-                   " while loading: ", behind->progress.loaded_bytes, " of ", behind->progress.total_bytes, " bytes"));
+                   " while loading: ", behind->progress.loaded_bytes, " of ", behind->progress.total_bytes, " bytes")};
 }
 
-absl::Status GroupWatch::CheckSteps(absl::Time now) const {
+std::optional<LateRank> GroupWatch::CheckSteps(absl::Time now) const {
   if (last_step_sent_ <= FinishedByAll() || now - last_step_progress_ <= timeouts_.step_deadline) {
-    return absl::OkStatus();
+    return std::nullopt;
   }
   const auto late = std::min_element(ranks_.begin(), ranks_.end(), [](const RankState& a, const RankState& b) {
     return std::pair(a.progress.last_step_finished, a.progress.last_step_begun) <
            std::pair(b.progress.last_step_finished, b.progress.last_step_begun);
   });
-  return absl::DeadlineExceededError(
-      absl::StrCat(late->name, " did not finish step ", late->progress.last_step_finished + 1, " within ",
-                   absl::FormatDuration(timeouts_.step_deadline), "; ", Steps(late->progress)));
+  return LateRank{IndexOf(*late),
+                  absl::StrCat(late->name, " did not finish step ", late->progress.last_step_finished + 1, " within ",
+                               absl::FormatDuration(timeouts_.step_deadline), "; ", Steps(late->progress))};
 }
 
 std::uint64_t GroupWatch::FinishedByAll() const {

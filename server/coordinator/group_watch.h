@@ -4,10 +4,10 @@
 // progress either: as long as any rank loads, none is stalled; when none does, the one furthest behind is named.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/time/time.h"
 
 namespace trireme::server {
@@ -31,6 +31,12 @@ struct RankProgress {
   std::uint64_t last_step_finished = 0;
 };
 
+// A rank that has missed a deadline.
+struct LateRank {
+  int rank = 0;
+  std::string what;  // for people, with the rank's name: "rank 1 (pid 123) sent no heartbeat for 5s; ..."
+};
+
 // Not thread-safe. All `now` are of one clock and never go back.
 class GroupWatch {
  public:
@@ -48,8 +54,8 @@ class GroupWatch {
   // The watcher itself was held up for so long (stopped, suspended): nothing that it did not see counts.
   void Forgive(absl::Duration held_up);
 
-  // OK, or DEADLINE_EXCEEDED with the rank that is late.
-  absl::Status Check(absl::Time now) const;
+  // The rank that is late, if one is.
+  std::optional<LateRank> Check(absl::Time now) const;
 
   const RankProgress& progress(int rank) const { return ranks_[rank].progress; }
 
@@ -62,10 +68,11 @@ class GroupWatch {
     RankProgress progress;
   };
 
-  absl::Status CheckHello(absl::Time now) const;
-  absl::Status CheckHeartbeats(absl::Time now) const;
-  absl::Status CheckLoading(absl::Time now) const;
-  absl::Status CheckSteps(absl::Time now) const;
+  std::optional<LateRank> CheckHello(absl::Time now) const;
+  std::optional<LateRank> CheckHeartbeats(absl::Time now) const;
+  std::optional<LateRank> CheckLoading(absl::Time now) const;
+  std::optional<LateRank> CheckSteps(absl::Time now) const;
+  int IndexOf(const RankState& rank) const { return static_cast<int>(&rank - ranks_.data()); }
   std::uint64_t FinishedByAll() const;
 
   WorkerTimeouts timeouts_;

@@ -113,7 +113,7 @@ class WorkerGroup::Supervisor : public ControlEvents {
   void Lose(Generation& generation, const Cause& cause, bool for_good) {
     LogError(for_good ? "worker group lost for good" : "worker group lost; it will be started again",
              {{"cause", cause.status.ToString()}});
-    EndStatus(cause.status, for_good);
+    EndStatus(cause, for_good);
     channel_.CloseAndTell(cause.status, for_good);
     generation.End(options_.timeouts.kill_grace);
   }
@@ -127,10 +127,10 @@ class WorkerGroup::Supervisor : public ControlEvents {
     status_.generation = number;
     status_.num_restarts = number - 1;
   }
-  void EndStatus(const absl::Status& cause, bool for_good) {
+  void EndStatus(const Cause& cause, bool for_good) {
     MutexLock lock(status_mutex_);
     status_.is_given_up = for_good;
-    status_.last_cause = cause;
+    status_.last_loss = {cause, absl::Now()};
   }
 
   const WorkerGroupOptions& options_;

@@ -10,12 +10,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/logging.h"
+#include "server/coordinator/first_cause.h"
 #include "server/coordinator/group_watch.h"
 #include "server/coordinator/restart_policy.h"
 #include "server/engine/scheduler.h"
@@ -64,13 +66,19 @@ struct RankStatus {
   std::uint64_t last_step_finished = 0;
 };
 
+// How a group was lost.
+struct GroupLoss {
+  Cause cause;      // the first
+  absl::Time time;  // when that was certain
+};
+
 struct GroupStatus {
   std::uint64_t generation = 0;  // 1 is the first start
   std::uint64_t num_restarts = 0;
   bool is_up = false;
   bool is_given_up = false;
-  absl::Status last_cause;        // why the group was lost last; OK if it never was
-  std::vector<RankStatus> ranks;  // in order
+  std::optional<GroupLoss> last_loss;  // nothing if it never was lost
+  std::vector<RankStatus> ranks;       // in order
 };
 
 // Thread-safe.

@@ -37,6 +37,31 @@ MetricFamily RankUp(const GroupStatus& group) {
   return family;
 }
 
+std::string RankName(const Cause& cause) { return cause.rank ? std::to_string(*cause.rank) : ""; }
+
+MetricFamily LastLoss(const GroupStatus& group) {
+  MetricFamily family{"trireme_group_last_loss_info",
+                      "1, with rank and kind of the first cause of the worker group's last loss as labels; no series "
+                      "if it never was lost.",
+                      MetricType::Gauge,
+                      {}};
+  if (!group.last_loss) return family;
+  const Cause& cause = group.last_loss->cause;
+  family.metric.push_back(GaugeOf(1, {{"rank", RankName(cause)}, {"kind", std::string(NameOf(cause.kind))}}));
+  return family;
+}
+
+MetricFamily LastLossTime(const GroupStatus& group) {
+  MetricFamily family{"trireme_group_last_loss_timestamp_seconds",
+                      "When the worker group was lost last, in Unix time; no series if it never was lost.",
+                      MetricType::Gauge,
+                      {}};
+  if (group.last_loss) {
+    family.metric.push_back(GaugeOf(absl::ToDoubleSeconds(group.last_loss->time - absl::UnixEpoch())));
+  }
+  return family;
+}
+
 MetricFamily BuildInfo() {
   return {"trireme_build_info",
           "1, with the version as labels.",
@@ -71,6 +96,8 @@ std::vector<MetricFamily> StateMetrics::Collect() const {
             static_cast<double>(group.generation)),
       Counter("trireme_group_restarts_total", "Times the worker group was started again after a loss.",
               group.num_restarts),
+      LastLoss(group),
+      LastLossTime(group),
       RankUp(group),
       BuildInfo(),
   };

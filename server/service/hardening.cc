@@ -86,6 +86,7 @@ void HideInternalsInErrors(grpc::ServerBuilder& builder) {
 void HideInternals(v1::GetServerInfoResponse& info) {
   info.clear_build_id();
   info.clear_last_restart_reason();
+  info.clear_last_loss();
   for (v1::RankInfo& rank : *info.mutable_ranks()) {
     rank.clear_host();
     rank.clear_pid();

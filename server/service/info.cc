@@ -29,6 +29,36 @@ v1::RankState ToProto(RankState state) {
   CHECK(false) << " rank state " << static_cast<int>(state);
 }
 
+v1::GroupLossKind ToProto(CauseKind kind) {
+  switch (kind) {
+    case CauseKind::kStreamEnded:
+      return v1::GROUP_LOSS_KIND_STREAM_ENDED;
+    case CauseKind::kPeerAborted:
+      return v1::GROUP_LOSS_KIND_PEER_ABORTED;
+    case CauseKind::kExited:
+      return v1::GROUP_LOSS_KIND_EXITED;
+    case CauseKind::kKilled:
+      return v1::GROUP_LOSS_KIND_KILLED;
+    case CauseKind::kFailed:
+      return v1::GROUP_LOSS_KIND_FAILED;
+    case CauseKind::kTimedOut:
+      return v1::GROUP_LOSS_KIND_TIMED_OUT;
+    case CauseKind::kProtocol:
+      return v1::GROUP_LOSS_KIND_PROTOCOL;
+    case CauseKind::kNotStarted:
+      return v1::GROUP_LOSS_KIND_NOT_STARTED;
+  }
+  CHECK(false) << " kind of loss " << static_cast<int>(kind);
+}
+
+void FillLoss(const GroupLoss& loss, v1::GroupLoss& proto) {
+  if (loss.cause.rank) proto.set_rank(static_cast<std::uint32_t>(*loss.cause.rank));
+  proto.set_kind(ToProto(loss.cause.kind));
+  const timespec time = absl::ToTimespec(loss.time);
+  proto.mutable_time()->set_seconds(time.tv_sec);
+  proto.mutable_time()->set_nanos(static_cast<std::int32_t>(time.tv_nsec));
+}
+
 void FillRank(const RankStatus& rank, v1::RankInfo& proto) {
   proto.set_rank(static_cast<std::uint32_t>(rank.rank));
   proto.set_state(ToProto(rank.state));
@@ -97,7 +127,10 @@ v1::GetServerInfoResponse ServerInfo(const GroupStatus& group, const Loads& load
   for (const RankStatus& rank : group.ranks) FillRank(rank, *info.add_ranks());
   info.set_group_generation(group.generation);
   info.set_group_restarts(group.num_restarts);
-  if (!group.last_cause.ok()) info.set_last_restart_reason(std::string(group.last_cause.message()));
+  if (group.last_loss) {
+    info.set_last_restart_reason(std::string(group.last_loss->cause.status.message()));
+    FillLoss(*group.last_loss, *info.mutable_last_loss());
+  }
   *info.mutable_uptime() = ToMessage(absl::Trunc(uptime, absl::Seconds(1)));
   return info;
 }

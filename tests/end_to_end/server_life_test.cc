@@ -183,6 +183,8 @@ TEST(ServerLife, GoesOnWithTheSameTokensWhenAWorkerIsKilled) {
   EXPECT_EQ(server.ServerInfo().group_generation(), 2u);
   EXPECT_EQ(server.ServerInfo().group_restarts(), 1u);
   EXPECT_THAT(server.ServerInfo().last_restart_reason(), HasSubstr("rank 1"));
+  EXPECT_EQ(server.ServerInfo().last_loss().rank(), 1u);
+  EXPECT_EQ(server.ServerInfo().last_loss().kind(), v1::GROUP_LOSS_KIND_KILLED);
 }
 
 TEST(ServerLife, GoesOnWithTheSameTokensWhenAWorkerFreezes) {

@@ -8,7 +8,9 @@ namespace {
 constexpr absl::Duration kPatience = absl::Milliseconds(400);
 const absl::Time kStart = absl::UnixEpoch();
 
-Cause Of(CauseKind kind, const char* what) { return {.kind = kind, .status = absl::UnavailableError(what)}; }
+Cause Of(CauseKind kind, const char* what) {
+  return {.kind = kind, .rank = {}, .status = absl::UnavailableError(what)};
+}
 
 std::string Get(const FirstCause& causes, absl::Time now) {
   const std::optional<Cause> cause = causes.Get(now);
@@ -23,9 +25,9 @@ TEST(FirstCause, KnowsNothingAtFirst) {
 
 TEST(FirstCause, ARootIsCertainAtOnceAndStays) {
   FirstCause causes(kPatience);
-  causes.Add(Of(CauseKind::kRoot, "rank 1 was killed"), kStart);
+  causes.Add(Of(CauseKind::kKilled, "rank 1 was killed"), kStart);
   EXPECT_EQ(Get(causes, kStart), "rank 1 was killed");
-  causes.Add(Of(CauseKind::kRoot, "rank 0 was killed"), kStart + absl::Milliseconds(1));
+  causes.Add(Of(CauseKind::kTimedOut, "rank 0 is late"), kStart + absl::Milliseconds(1));
   EXPECT_EQ(Get(causes, kStart + absl::Seconds(1)), "rank 1 was killed");
 }
 
@@ -34,7 +36,7 @@ TEST(FirstCause, AWeakCauseWaitsForTheOneBehindIt) {
   causes.Add(Of(CauseKind::kStreamEnded, "the stream ended"), kStart);
   EXPECT_EQ(Get(causes, kStart), "");
   EXPECT_EQ(causes.decided_at(), kStart + kPatience);
-  causes.Add(Of(CauseKind::kRoot, "was killed"), kStart + absl::Milliseconds(5));
+  causes.Add(Of(CauseKind::kKilled, "was killed"), kStart + absl::Milliseconds(5));
   EXPECT_EQ(Get(causes, kStart + absl::Milliseconds(5)), "was killed");
 }
 

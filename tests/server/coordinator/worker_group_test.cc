@@ -69,7 +69,7 @@ class WorkerGroupTest : public testing::Test {
   void StartAndAwaitUp(const WorkerGroupOptions& options, const char* script = "") {
     Start(options, script);
     const std::optional<GroupCapacity> up = listener_.NextUp();
-    ASSERT_TRUE(up.has_value()) << group_->status().last_cause;
+    ASSERT_TRUE(up.has_value()) << LastCause();
     generation_ = up->generation;
     EXPECT_THAT(up->num_kv_blocks, ElementsAre(worker::kFakeKvBlocks));
   }
@@ -82,7 +82,7 @@ class WorkerGroupTest : public testing::Test {
   }
   void ExpectResult(std::uint64_t number) {
     const std::optional<StepResult> result = listener_.NextResult();
-    ASSERT_TRUE(result.has_value()) << group_->status().last_cause;
+    ASSERT_TRUE(result.has_value()) << LastCause();
     EXPECT_EQ(result->number, number);
     ASSERT_EQ(result->slots.size(), 1u);
     EXPECT_EQ(result->slots[0].tokens.at(0).token_id, worker::FakeToken(2, number));
@@ -99,6 +99,17 @@ class WorkerGroupTest : public testing::Test {
     if (!down) return "no loss";
     EXPECT_TRUE(down->for_good) << down->cause;
     return std::string(down->cause.message());
+  }
+  // For messages of failed assertions.
+  absl::Status LastCause() const {
+    const std::optional<GroupLoss> loss = group_->status().last_loss;
+    return loss ? loss->cause.status : absl::OkStatus();
+  }
+  // Of the last loss.
+  std::string KindAndRank() const {
+    const std::optional<GroupLoss> loss = group_->status().last_loss;
+    if (!loss) return "no loss";
+    return std::string(NameOf(loss->cause.kind)) + (loss->cause.rank ? " " + std::to_string(*loss->cause.rank) : "");
   }
   pid_t PidOf(int rank) { return static_cast<pid_t>(group_->status().ranks.at(rank).pid); }
 
@@ -137,7 +148,7 @@ TEST_F(WorkerGroupTest, TellsWhatItKnowsOfItsRanks) {
   EXPECT_EQ(status.num_restarts, 0u);
   EXPECT_TRUE(status.is_up);
   EXPECT_FALSE(status.is_given_up);
-  EXPECT_TRUE(status.last_cause.ok());
+  EXPECT_FALSE(status.last_loss.has_value());
   ASSERT_EQ(status.ranks.size(), 2u);
   for (int rank = 0; rank < 2; ++rank) {
     const RankStatus& of_rank = status.ranks[rank];
@@ -198,7 +209,12 @@ TEST_F(WorkerGroupTest, AKilledRankIsNamedWithinASecondAndTheGroupComesAgain) {
     Send(1);
     ExpectResult(1);
     EXPECT_EQ(group_->status().num_restarts, 1u);
-    EXPECT_EQ(group_->status().last_cause.code(), absl::StatusCode::kUnavailable);
+    const std::optional<GroupLoss> loss = group_->status().last_loss;
+    ASSERT_TRUE(loss.has_value());
+    EXPECT_EQ(loss->cause.status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(loss->cause.kind, CauseKind::kKilled);
+    EXPECT_EQ(loss->cause.rank, rank);
+    EXPECT_GE(loss->time, killed);
     group_->Stop();
   }
 }
@@ -223,6 +239,7 @@ TEST_F(WorkerGroupTest, ARankThatDiesInAStepIsTheCauseAndNotTheOnesThatWaitForIt
   for (std::uint64_t n = 1; n <= 3; ++n) Send(n);
   EXPECT_THAT(ExpectLoss(), MatchesRegex("rank 1 \\(pid [0-9]+\\) exited with status 3"));
   ASSERT_TRUE(listener_.NextUp().has_value());
+  EXPECT_EQ(KindAndRank(), "exited 1");
 }
 
 TEST_F(WorkerGroupTest, AFailureInAStepIsToldInTheRanksOwnWords) {
@@ -235,6 +252,7 @@ TEST_F(WorkerGroupTest, AFailureInAStepIsToldInTheRanksOwnWords) {
   EXPECT_THAT(std::string(down->cause.message()),
               MatchesRegex("rank 2 \\(pid [0-9]+\\) failed in step 2: as the script says"));
   ASSERT_TRUE(listener_.NextUp().has_value());
+  EXPECT_EQ(KindAndRank(), "failed 2");
 }
 
 TEST_F(WorkerGroupTest, AFrozenRankIsNamedWithItsSteps) {
@@ -249,6 +267,7 @@ TEST_F(WorkerGroupTest, AFrozenRankIsNamedWithItsSteps) {
   EXPECT_EQ(ExpectLoss(),
             "rank 1 (pid " + std::to_string(pid) + ") sent no heartbeat for 1s; last step begun 1, finished 1");
   ASSERT_TRUE(listener_.NextUp().has_value());
+  EXPECT_EQ(KindAndRank(), "timed_out 1");
 }
 
 TEST_F(WorkerGroupTest, AFrozenRankIsFoundWithinTenSecondsByDefault) {
@@ -324,6 +343,7 @@ TEST_F(WorkerGroupTest, AnotherBuildIsForGoodAndBothAreNamed) {
   Start(Options(2), "do=build");
   EXPECT_THAT(ExpectLossForGood(), AllOf(MatchesRegex("rank [01] \\(pid [0-9]+\\) is of build .*"),
                                          HasSubstr("0.0.0+another"), HasSubstr(std::string(BuildId()))));
+  EXPECT_THAT(KindAndRank(), MatchesRegex("protocol [01]"));
 }
 
 TEST_F(WorkerGroupTest, AMissingWorkerBinaryIsForGood) {
@@ -331,6 +351,7 @@ TEST_F(WorkerGroupTest, AMissingWorkerBinaryIsForGood) {
   options.worker_binary = "/nowhere/trireme-worker";
   Start(options);
   EXPECT_THAT(ExpectLossForGood(), HasSubstr("/nowhere/trireme-worker"));
+  EXPECT_EQ(KindAndRank(), "not_started");
 }
 
 TEST_F(WorkerGroupTest, GivesUpWhenItIsLostTooOften) {

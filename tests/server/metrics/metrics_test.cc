@@ -108,6 +108,8 @@ TEST(StateMetrics, TellWhatIsTheCaseAtEachScrape) {
   group.generation = 7;
   group.num_restarts = 6;
   group.is_up = true;
+  group.last_loss = {{.kind = CauseKind::kKilled, .rank = 1, .status = absl::UnavailableError("killed")},
+                     absl::FromUnixMillis(1500)};
   group.ranks.resize(2);
   group.ranks[0].state = RankState::kReady;
   group.ranks[1].rank = 1;
@@ -127,6 +129,8 @@ TEST(StateMetrics, TellWhatIsTheCaseAtEachScrape) {
   EXPECT_EQ(scrape["trireme_group_up"], 1);
   EXPECT_EQ(scrape["trireme_group_generation"], 7);
   EXPECT_EQ(scrape["trireme_group_restarts_total"], 6);
+  EXPECT_EQ(scrape["trireme_group_last_loss_info{rank=\"1\",kind=\"killed\"}"], 1);
+  EXPECT_EQ(scrape["trireme_group_last_loss_timestamp_seconds"], 1.5);
   EXPECT_EQ(scrape["trireme_rank_up{rank=\"0\"}"], 1);
   EXPECT_EQ(scrape["trireme_rank_up{rank=\"1\"}"], 0);
   loads.running_requests = 0;

@@ -145,13 +145,17 @@ TEST(HardenedService, TellsNeitherHostsNorProcessesNorFaults) {
   group.ranks[0].pid = 1234;
   group.ranks[0].device = "cpu";
   group.num_restarts = 3;
-  group.last_cause = absl::UnavailableError(absl::StrCat("cannot read ", kSecretPath));
+  group.last_loss = {{.kind = CauseKind::kFailed,
+                      .rank = 0,
+                      .status = absl::UnavailableError(absl::StrCat("cannot read ", kSecretPath))},
+                     absl::Now()};
   server.set_group_status(group);
   v1::GetServerInfoResponse info;
   grpc::ClientContext context;
   ASSERT_TRUE(server.stub().GetServerInfo(&context, {}, &info).ok());
   EXPECT_THAT(info.DebugString(), Not(::testing::AnyOf(HasSubstr("host7"), HasSubstr("1234"), HasSubstr("secret"))));
   EXPECT_EQ(info.build_id(), "");
+  EXPECT_FALSE(info.has_last_loss());
   EXPECT_NE(info.version(), "");
   EXPECT_EQ(info.group_restarts(), 3u);
   EXPECT_EQ(info.ranks(0).device(), "cpu");

@@ -202,7 +202,8 @@ TEST(GetServerInfo, TellsRanksAndTheFirstCause) {
   GroupStatus status;
   status.generation = 3;
   status.num_restarts = 2;
-  status.last_cause = absl::AbortedError("rank 1 died");
+  status.last_loss = {{.kind = CauseKind::kExited, .rank = 1, .status = absl::AbortedError("rank 1 died")},
+                      absl::FromUnixMillis(1234567)};
   status.ranks.resize(2);
   status.ranks[0].pid = 77;
   status.ranks[0].state = RankState::kReady;
@@ -220,12 +221,38 @@ TEST(GetServerInfo, TellsRanksAndTheFirstCause) {
   EXPECT_EQ(info.group_generation(), 3u);
   EXPECT_EQ(info.group_restarts(), 2u);
   EXPECT_EQ(info.last_restart_reason(), "rank 1 died");
+  EXPECT_EQ(info.last_loss().rank(), 1u);
+  EXPECT_EQ(info.last_loss().kind(), v1::GROUP_LOSS_KIND_EXITED);
+  EXPECT_EQ(info.last_loss().time().seconds(), 1234);
+  EXPECT_EQ(info.last_loss().time().nanos(), 567'000'000);
   ASSERT_EQ(info.ranks_size(), 2);
   EXPECT_EQ(info.ranks(0).state(), v1::RANK_STATE_READY);
   EXPECT_EQ(info.ranks(0).pid(), 77);
   EXPECT_EQ(info.ranks(1).state(), v1::RANK_STATE_LOADING);
   EXPECT_EQ(info.ranks(1).loaded_bytes(), 5u);
   EXPECT_EQ(info.ranks(1).total_load_bytes(), 9u);
+}
+
+TEST(GetServerInfo, TellsOfNoLossBeforeThereWasOne) {
+  TestServer server;
+  v1::GetServerInfoResponse info;
+  grpc::ClientContext context;
+  ASSERT_TRUE(server.stub().GetServerInfo(&context, {}, &info).ok());
+  EXPECT_EQ(info.last_restart_reason(), "");
+  EXPECT_FALSE(info.has_last_loss());
+}
+
+TEST(GetServerInfo, TellsOfALossThatBeganWithNoRank) {
+  TestServer server;
+  GroupStatus status;
+  status.last_loss = {{.kind = CauseKind::kNotStarted, .rank = {}, .status = absl::NotFoundError("no program")},
+                      absl::UnixEpoch()};
+  server.set_group_status(status);
+  v1::GetServerInfoResponse info;
+  grpc::ClientContext context;
+  ASSERT_TRUE(server.stub().GetServerInfo(&context, {}, &info).ok());
+  EXPECT_EQ(info.last_loss().kind(), v1::GROUP_LOSS_KIND_NOT_STARTED);
+  EXPECT_FALSE(info.last_loss().has_rank());
 }
 
 TEST(GetServerInfo, TellsEachState) {

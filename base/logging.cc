@@ -4,9 +4,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/check.h"
 
 namespace trireme {
 namespace {
@@ -14,6 +16,7 @@ namespace {
 struct Settings {
   LogFormat format = LogFormat::kText;
   std::string program = "trireme";
+  LogLevel least = LogLevel::kInfo;
 };
 
 Settings& settings() {
@@ -25,7 +28,7 @@ nlohmann::json ToJson(const LogField::Value& value) {
   return std::visit([](const auto& v) { return nlohmann::json(v); }, value);
 }
 
-std::string JsonLine(std::string_view level, std::string_view message, std::initializer_list<LogField> fields) {
+std::string JsonLine(std::string_view level, std::string_view message, std::span<const LogField> fields) {
   nlohmann::ordered_json line = {{"time", absl::FormatTime(absl::RFC3339_full, absl::Now(), absl::UTCTimeZone())},
                                  {"level", level},
                                  {"program", settings().program},
@@ -34,7 +37,7 @@ std::string JsonLine(std::string_view level, std::string_view message, std::init
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string TextLine(std::string_view level, std::string_view message, std::initializer_list<LogField> fields) {
+std::string TextLine(std::string_view level, std::string_view message, std::span<const LogField> fields) {
   std::string line = absl::StrCat(absl::FormatTime("%H:%M:%E3S", absl::Now(), absl::LocalTimeZone()), " ",
                                   std::string(level), " ", settings().program, ": ", std::string(message));
   for (const LogField& field : fields) {
@@ -42,14 +45,6 @@ std::string TextLine(std::string_view level, std::string_view message, std::init
                     ToJson(field.value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   }
   return line;
-}
-
-// One write for the whole line, so that lines of several processes do not mix.
-void Write(std::string_view level, std::string_view message, std::initializer_list<LogField> fields) {
-  std::string line =
-      settings().format == LogFormat::kJson ? JsonLine(level, message, fields) : TextLine(level, message, fields);
-  line.push_back('\n');
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }
 
 }  // namespace
@@ -60,10 +55,54 @@ absl::StatusOr<LogFormat> ParseLogFormat(std::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat("log format \"", std::string(text), "\": expected text or json"));
 }
 
-void SetUpLogging(LogFormat format, std::string program) { settings() = {format, std::move(program)}; }
+absl::StatusOr<LogLevel> ParseLogLevel(std::string_view text) {
+  for (const LogLevel level : {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
+    if (text == NameOf(level)) return level;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("log level \"", std::string(text), "\": expected debug, info, warning or error"));
+}
 
-void LogInfo(std::string_view message, std::initializer_list<LogField> fields) { Write("INFO", message, fields); }
-void LogWarning(std::string_view message, std::initializer_list<LogField> fields) { Write("WARNING", message, fields); }
-void LogError(std::string_view message, std::initializer_list<LogField> fields) { Write("ERROR", message, fields); }
+std::string_view NameOf(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return "debug";
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kWarning:
+      return "warning";
+    case LogLevel::kError:
+      return "error";
+  }
+  CHECK(false) << "unknown LogLevel " << static_cast<int>(level);
+  return "";
+}
+
+void SetUpLogging(LogFormat format, std::string program, LogLevel least) {
+  settings() = {format, std::move(program), least};
+}
+
+// One write for the whole line, so that lines of several processes do not mix.
+void Log(LogLevel level, std::string_view message, std::span<const LogField> fields) {
+  if (level < settings().least) return;
+  const std::string shown_level = absl::AsciiStrToUpper(std::string(NameOf(level)));
+  std::string line = settings().format == LogFormat::kJson ? JsonLine(shown_level, message, fields)
+                                                           : TextLine(shown_level, message, fields);
+  line.push_back('\n');
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+}
+
+void LogDebug(std::string_view message, std::initializer_list<LogField> fields) {
+  Log(LogLevel::kDebug, message, {fields.begin(), fields.size()});
+}
+void LogInfo(std::string_view message, std::initializer_list<LogField> fields) {
+  Log(LogLevel::kInfo, message, {fields.begin(), fields.size()});
+}
+void LogWarning(std::string_view message, std::initializer_list<LogField> fields) {
+  Log(LogLevel::kWarning, message, {fields.begin(), fields.size()});
+}
+void LogError(std::string_view message, std::initializer_list<LogField> fields) {
+  Log(LogLevel::kError, message, {fields.begin(), fields.size()});
+}
 
 }  // namespace trireme

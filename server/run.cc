@@ -32,7 +32,7 @@ constexpr std::uint32_t kMinLogitRows = 64;  // so that a prompt's log-probabili
 constexpr absl::Duration kProgressInterval = absl::Seconds(3);
 
 void SetUpProcess(const ServerOptions& options) {
-  SetUpLogging(options.log_format, "server");
+  SetUpLogging(options.log_format, "server", options.log_level);
   signal(SIGPIPE, SIG_IGN);
   // protobuf prints requests that do not parse; we tell the client instead.
   google::protobuf::SetLogHandler(nullptr);
@@ -97,6 +97,7 @@ absl::StatusOr<FrontEndOptions> OptionsFor(const ServerOptions& options) {
   plan.group.limits = plan.engine.limits;
   plan.group.kv_cache_bytes = kv_cache.bytes_per_rank;
   plan.group.log_format = options.log_format;
+  plan.group.log_level = options.log_level;
   plan.group.restarts.max_restarts = static_cast<int>(options.max_group_restarts);
   ASSIGN_OR_RETURN(plan.group.worker_binary, WorkerBinary(options));
   plan.rpc = {.listen = options.listen,

@@ -71,6 +71,12 @@ absl::Status ParseFormat(std::string_view text, LogFormat& format) {
   return parsed.status();
 }
 
+absl::Status ParseLevel(std::string_view text, LogLevel& level) {
+  absl::StatusOr<LogLevel> parsed = ParseLogLevel(text);
+  if (parsed.ok()) level = *parsed;
+  return parsed.status();
+}
+
 void AddModelFlags(ServerOptions& options, FlagParser& flags) {
   flags.AddRequired("model", "PATH", "checkpoint: a Hugging Face folder, or a .gguf file", &options.model);
   flags.AddInRange<std::uint32_t>("tp-degree", "N", "worker processes that share the model", 1, sharding::kMaxTpDegree,
@@ -157,6 +163,9 @@ FlagParser ServerFlags(ServerOptions& options) {
   flags.AddParsed(
       "log-format", "NAME", "text or json, on stderr",
       [&options](std::string_view text) { return ParseFormat(text, options.log_format); }, "text");
+  flags.AddParsed(
+      "log-level", "NAME", "what is logged: debug, info, warning or error, and all above it",
+      [&options](std::string_view text) { return ParseLevel(text, options.log_level); }, "info");
   AddSecurityFlags(options, flags);
   return flags;
 }

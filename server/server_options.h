@@ -30,6 +30,7 @@ struct ServerOptions {
   std::uint32_t max_group_restarts = 5;  // see RestartLimits
   bool has_prefix_caching = true;
   LogFormat log_format = LogFormat::kText;
+  LogLevel log_level = LogLevel::kInfo;
   bool has_reflection = true;
   PortSecurity security;                // of the gRPC port
   bool is_hardened = false;             // no reflection, and clients learn nothing of paths, hosts and faults

@@ -34,9 +34,10 @@ struct WorkerGroupOptions {
   std::map<std::string, std::string> plan_rules;  // the user's, over the family's
   std::uint32_t max_model_len = 0;                // tokens
   SchedulerLimits limits;
-  std::uint64_t kv_cache_bytes = 0;  // on each rank
-  int num_threads = 0;               // of each rank; 0 for DefaultThreadsPerRank(tp_degree)
-  LogFormat log_format = LogFormat::kText;
+  std::uint64_t kv_cache_bytes = 0;         // on each rank
+  int num_threads = 0;                      // of each rank; 0 for DefaultThreadsPerRank(tp_degree)
+  LogFormat log_format = LogFormat::kText;  // of the workers
+  LogLevel log_level = LogLevel::kInfo;
   WorkerTimeouts timeouts;
   RestartLimits restarts;
 

@@ -22,10 +22,11 @@ v1::DType DTypeMessage(sharding::DType dtype) {
 ProcessSpec WorkerSpec(const WorkerGroupOptions& options, const std::string& control_address,
                        const std::string& spawn_token, int communicator_fd) {
   return {.binary = options.worker_binary,
-          .arguments = {"--control", control_address,                                    //
-                        "--parent-pid", absl::StrCat(getpid()),                          //
-                        "--communicator-fd", absl::StrCat(WorkerProcess::kInheritedFd),  //
-                        "--log-format", options.log_format == LogFormat::kJson ? "json" : "text"},
+          .arguments = {"--control", control_address,                                              //
+                        "--parent-pid", absl::StrCat(getpid()),                                    //
+                        "--communicator-fd", absl::StrCat(WorkerProcess::kInheritedFd),            //
+                        "--log-format", options.log_format == LogFormat::kJson ? "json" : "text",  //
+                        "--log-level", std::string(NameOf(options.log_level))},
           // oneDNN brings OpenMP with it, whose threads would spin beside our own pool.
           .environment = {{kSpawnTokenVariable, spawn_token}, {"OMP_NUM_THREADS", "1"}, {"OMP_WAIT_POLICY", "PASSIVE"}},
           .inherited_fd = communicator_fd};

@@ -6,33 +6,11 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 
 namespace trireme::server {
 namespace {
-
-std::string_view OutcomeName(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kEos:
-      return "eos";
-    case FinishReason::kStop:
-      return "stop";
-    case FinishReason::kLength:
-      return "length";
-    case FinishReason::kTimeLimit:
-      return "time_limit";
-    case FinishReason::kAborted:
-      return "aborted";
-  }
-  CHECK(false) << "unknown FinishReason " << static_cast<int>(reason);
-  return "";
-}
-
-std::string OutcomeName(const absl::Status& status) {
-  return absl::AsciiStrToLower(absl::StatusCodeToString(status.code()));
-}
 
 // UNAVAILABLE means that a retry cannot double text.
 absl::Status Lost(const ActiveRequest& request, std::string_view why) {

@@ -1,6 +1,8 @@
 #include "server/engine/request.h"
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
+#include "base/check.h"
 
 namespace trireme::server {
 namespace {
@@ -26,6 +28,27 @@ bool KillsWorkers(const absl::Status& status) { return status.GetPayload(kKillsW
 
 bool IsRetryable(const absl::Status& status) {
   return absl::IsUnavailable(status) || status.GetPayload(kQueueFullPayload).has_value();
+}
+
+std::string_view OutcomeName(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kEos:
+      return "eos";
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kTimeLimit:
+      return "time_limit";
+    case FinishReason::kAborted:
+      return "aborted";
+  }
+  CHECK(false) << "unknown FinishReason " << static_cast<int>(reason);
+  return "";
+}
+
+std::string OutcomeName(const absl::Status& status) {
+  return absl::AsciiStrToLower(absl::StatusCodeToString(status.code()));
 }
 
 }  // namespace trireme::server

@@ -72,6 +72,11 @@ struct GeneratedToken {
 
 enum class FinishReason { kEos, kStop, kLength, kTimeLimit, kAborted };
 
+// How metrics and logs call the end of a request: "eos", "stop", "length", "time_limit", "aborted"; or the name of an
+// error's code in lower case ("cancelled", "deadline_exceeded").
+std::string_view OutcomeName(FinishReason reason);
+std::string OutcomeName(const absl::Status& status);
+
 // Durations since Submit, by the monotonic clock.
 struct RequestTimings {
   std::optional<absl::Duration> first_scheduled = {};  // nothing if it was aborted while it waited

@@ -11,9 +11,7 @@ namespace trireme::server {
 
 // Of a request that has ended.
 struct RequestSummary {
-  // "eos", "stop", "length", "time_limit", "aborted": of the sequence that ended last; or a status code's name in lower
-  // case ("cancelled", "deadline_exceeded").
-  std::string outcome;
+  std::string outcome;  // an OutcomeName; where it finished, that of the sequence that ended last
   std::uint32_t prompt_tokens = 0;
   std::uint32_t cached_tokens = 0;     // of the prompt
   std::uint32_t generated_tokens = 0;  // of all sequences

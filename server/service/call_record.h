@@ -14,20 +14,21 @@ namespace trireme::server {
 
 // Filled in while the call goes on. Not thread-safe.
 struct CallRecord {
-  std::string request_id;               // empty if the request could not be read
-  std::optional<std::string> trace_id;  // see traceparent.h
+  std::string request_id = {};               // empty if the request could not be read
+  std::optional<std::string> trace_id = {};  // see traceparent.h
   std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
 
   std::uint32_t prompt_tokens = 0;
   std::uint32_t max_tokens = 0;  // of each sequence
   std::uint32_t n = 1;
 
-  std::uint32_t cached_tokens = 0;            // of the prompt
-  std::uint32_t generated_tokens = 0;         // of all sequences, those that this call was given
-  std::optional<absl::Duration> first_token;  // since `begun`, as all that the log tells; so before it is tokenized
+  std::uint32_t cached_tokens = 0;     // of the prompt
+  std::uint32_t generated_tokens = 0;  // of all sequences, those that this call was given
+  std::optional<absl::Duration> first_token =
+      {};  // since `begun`, as all that the log tells; so before it is tokenized
 
-  std::optional<FinishReason> finish_reason;  // of the sequence that ended last
-  absl::Status status;                        // as the client is told it
+  std::optional<FinishReason> finish_reason = {};  // of the sequence that ended last
+  absl::Status status = absl::OkStatus();          // as the client is told it
 
   absl::Duration Age() const { return absl::FromChrono(std::chrono::steady_clock::now() - begun); }
 };

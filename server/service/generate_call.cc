@@ -2,11 +2,11 @@
 
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "server/service/status_details.h"
+#include "server/service/traceparent.h"
 #include "server/service/wire.h"
 
 namespace trireme::server {
@@ -16,16 +16,6 @@ namespace {
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
   const absl::Time deadline = absl::FromChrono(context.deadline());
   return deadline > absl::Now() + absl::Hours(24 * 365) ? absl::InfiniteFuture() : deadline;
-}
-
-std::string CodeName(const absl::Status& status) {
-  return absl::AsciiStrToLower(absl::StatusCodeToString(status.code()));
-}
-
-absl::StatusOr<ValidatedGenerate> ReadRequest(const CallEnvironment& environment, const grpc::ByteBuffer& bytes) {
-  v1::GenerateRequest request;
-  RETURN_IF_ERROR(ParseRequest(bytes, request));
-  return ValidateGenerate(*environment.model, environment.limits, request);
 }
 
 // The engine says ABORTED as soon as it has given out a token. Where nothing of it has gone to the client, a retry can
@@ -39,7 +29,7 @@ absl::Status ForClient(const absl::Status& status, bool has_written) {
 
 GenerateCall* GenerateCall::Start(const CallEnvironment& environment, const grpc::CallbackServerContext& context,
                                   const grpc::ByteBuffer& request) {
-  std::shared_ptr<GenerateCall> call(new GenerateCall(environment, DeadlineOf(context), request));
+  std::shared_ptr<GenerateCall> call(new GenerateCall(environment, context, request));
   call->self_ = call;
   if (!environment.text_queue->TryPost([call] { call->Begin(); })) {
     call->Refuse(QueueFullError("too many requests wait to be tokenized"));
@@ -47,13 +37,17 @@ GenerateCall* GenerateCall::Start(const CallEnvironment& environment, const grpc
   return call.get();
 }
 
-GenerateCall::GenerateCall(const CallEnvironment& environment, absl::Time deadline, grpc::ByteBuffer request)
-    : environment_(environment), deadline_(deadline), request_(std::move(request)) {
+GenerateCall::GenerateCall(const CallEnvironment& environment, const grpc::CallbackServerContext& context,
+                           grpc::ByteBuffer request)
+    : environment_(environment),
+      deadline_(DeadlineOf(context)),
+      request_(std::move(request)),
+      record_{.request_id = {}, .trace_id = TraceIdOf(context)} {
   environment_.open_calls->Enter();
 }
 
 void GenerateCall::Begin() {
-  absl::StatusOr<ValidatedGenerate> validated = ReadRequest(environment_, request_);
+  absl::StatusOr<ValidatedGenerate> validated = Read();
   request_.Clear();
   if (validated.ok()) {
     Submit(*std::move(validated));
@@ -62,22 +56,37 @@ void GenerateCall::Begin() {
   }
 }
 
+absl::StatusOr<ValidatedGenerate> GenerateCall::Read() {
+  v1::GenerateRequest request;
+  RETURN_IF_ERROR(ParseRequest(request_, request));
+  if (request.request_id().size() <= environment_.limits.max_request_id_bytes) {
+    MutexLock lock(mutex_);
+    record_.request_id = request.request_id();  // known even if the rest is no good
+  }
+  return ValidateGenerate(*environment_.model, environment_.limits, request);
+}
+
 void GenerateCall::Submit(ValidatedGenerate validated) {
   Request& request = validated.request;
   request.deadline = deadline_;
+  CallRecord accepted;
   {
     MutexLock lock(mutex_);
     if (is_finished_) return environment_.statistics->OnRefused("cancelled");  // meanwhile, by the client
-    id_ = request.id;
+    record_.request_id = request.id;
+    record_.prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
+    record_.max_tokens = request.stopping.max_tokens;
+    record_.n = request.n;
+    accepted = record_;
     output_.emplace(std::move(validated.output));
   }
-  const std::string id = request.id;
   const absl::Status status = environment_.engine->Submit(std::move(request), shared_from_this());
   if (!status.ok()) {
     Refuse(status);
     return;
   }
-  CancelIfFinished(id);
+  LogAccepted(accepted);
+  CancelIfFinished(accepted.request_id);
 }
 
 // A cancel that came before the engine knew the request went past it.
@@ -91,7 +100,7 @@ void GenerateCall::CancelIfFinished(const std::string& id) {
 }
 
 void GenerateCall::Refuse(const absl::Status& status) {
-  environment_.statistics->OnRefused(CodeName(status));
+  environment_.statistics->OnRefused(OutcomeName(status));
   MutexLock lock(mutex_);
   FinishWith(status);
 }
@@ -102,7 +111,7 @@ void GenerateCall::GiveUp(const absl::Status& status) {
     MutexLock lock(mutex_);
     if (is_finished_) return;
     FinishWith(status);
-    id = id_;
+    id = record_.request_id;
   }
   environment_.engine->Cancel(id, this);
 }
@@ -117,6 +126,8 @@ AfterTokens GenerateCall::OnTokens(std::uint32_t index, std::span<const Generate
   {
     MutexLock lock(mutex_);
     if (is_finished_) return AfterTokens::kContinue;  // a Cancel is under way
+    if (!record_.first_token) record_.first_token = record_.Age();
+    record_.generated_tokens += static_cast<std::uint32_t>(tokens.size());
     const AfterTokens wish = output_->Add(index, tokens);
     WriteNext();
     if (output_->num_unread_bytes() <= max_unread_bytes) return wish;
@@ -130,6 +141,8 @@ AfterTokens GenerateCall::OnTokens(std::uint32_t index, std::span<const Generate
 void GenerateCall::OnFinish(std::uint32_t index, const trireme::server::Finish& finish) {
   MutexLock lock(mutex_);
   if (is_finished_) return;
+  record_.finish_reason = finish.reason;
+  record_.cached_tokens = finish.cached_tokens;
   output_->End(index, finish);
   WriteNext();
 }
@@ -156,6 +169,12 @@ void GenerateCall::OnCancel() {
 }
 
 void GenerateCall::OnDone() {
+  CallRecord record;
+  {
+    MutexLock lock(mutex_);
+    record = std::move(record_);
+  }
+  LogEnd(record);  // on gRPC's thread, where nobody waits for a log that is slow
   environment_.open_calls->Leave();
   self_.reset();
 }
@@ -176,7 +195,8 @@ void GenerateCall::WriteNext() {
 void GenerateCall::FinishWith(const absl::Status& status) {
   if (is_finished_) return;
   is_finished_ = true;
-  environment_.statistics->OnFailure(CodeName(status), ReasonOf(status));
+  record_.status = status;
+  environment_.statistics->OnFailure(OutcomeName(status), ReasonOf(status));
   Finish(ToGrpcStatus(status, environment_.limits.retry_delay));
 }
 

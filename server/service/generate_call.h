@@ -10,6 +10,7 @@
 #include "base/mutex.h"
 #include "server/engine/engine.h"
 #include "server/engine/statistics.h"
+#include "server/service/call_record.h"
 #include "server/service/generation_output.h"
 #include "server/service/limits.h"
 #include "server/service/open_calls.h"
@@ -53,10 +54,12 @@ class GenerateCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void OnError(const absl::Status& status) override;
 
  private:
-  GenerateCall(const CallEnvironment& environment, absl::Time deadline, grpc::ByteBuffer request);
+  GenerateCall(const CallEnvironment& environment, const grpc::CallbackServerContext& context,
+               grpc::ByteBuffer request);
 
   // Parses, validates, tokenizes and hands the request to the engine.
   void Begin();
+  absl::StatusOr<ValidatedGenerate> Read();
   void Submit(ValidatedGenerate validated);
   void CancelIfFinished(const std::string& id);
 
@@ -75,7 +78,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   std::shared_ptr<GenerateCall> self_;  // until OnDone
 
   Mutex mutex_;
-  std::string id_ ABSL_GUARDED_BY(mutex_);
+  CallRecord record_ ABSL_GUARDED_BY(mutex_);
   std::optional<GenerationOutput> output_ ABSL_GUARDED_BY(mutex_);  // from the moment the engine may call
   grpc::ByteBuffer message_ ABSL_GUARDED_BY(mutex_);                // unchanged while it is written
   bool is_writing_ ABSL_GUARDED_BY(mutex_) = false;

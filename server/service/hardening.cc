@@ -77,6 +77,8 @@ class ErrorGuardFactory final : public grpc::experimental::ServerInterceptorFact
 
 }  // namespace
 
+bool IsServersFault(absl::StatusCode code) { return TextFor(static_cast<grpc::StatusCode>(code)) != nullptr; }
+
 void HideInternalsInErrors(grpc::ServerBuilder& builder) {
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> factories;
   factories.push_back(std::make_unique<ErrorGuardFactory>());

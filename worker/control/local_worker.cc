@@ -44,11 +44,19 @@ void AddFlags(FlagParser& flags, LocalWorkerOptions* options) {
         return format.status();
       },
       "text");
+  flags.AddParsed(
+      "log-level", "LEVEL", "debug, info, warning or error",
+      [options](std::string_view text) {
+        const absl::StatusOr<LogLevel> level = ParseLogLevel(text);
+        if (level.ok()) options->log_level = *level;
+        return level.status();
+      },
+      "info");
 }
 
 int RunLocalWorker(const LocalWorkerOptions& options, const WorkerParts& parts, std::string build_id) {
   // Not its rank, which it learns when other threads log already. The server's lines name both.
-  SetUpLogging(options.log_format, absl::StrCat("worker[", getpid(), "]"));
+  SetUpLogging(options.log_format, absl::StrCat("worker[", getpid(), "]"), options.log_level);
   const absl::Status status = Run(options, parts, std::move(build_id));
   if (status.ok()) return EXIT_SUCCESS;
   LogError("worker ends", {{"cause", status.ToString()}});

@@ -15,6 +15,7 @@ struct LocalWorkerOptions {
   std::int32_t parent_pid = 0;
   std::int32_t communicator_fd = -1;
   LogFormat log_format = LogFormat::kText;
+  LogLevel log_level = LogLevel::kInfo;
 };
 
 // Declares them on `flags`. `options` outlives the parser.

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "sharding/placement/placement.h"
+#include "worker/collective_times.h"
 
 namespace trireme::worker {
 
@@ -45,6 +46,9 @@ class Communicator {
   // Returns once every rank has called it. `timeout` in place of the group's deadline, for ranks that come
   // when their weights are read.
   virtual absl::Status Barrier(std::optional<absl::Duration> timeout = std::nullopt) = 0;
+
+  // Of all collectives so far. Zero where nothing is measured, as in a group of one.
+  virtual CollectiveTimes times() const { return {}; }
 
   // Ends the collectives of all ranks, now and later, with `reason`. From any thread; safe to call twice.
   virtual void Abort(std::string_view reason) = 0;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <climits>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -99,6 +100,7 @@ struct alignas(64) Rendezvous::RankLine {
   std::atomic<std::uint64_t> collectives;  // that it has begun
   // By generation, as a rank may be one meeting ahead while others read.
   Collective collective[2];
+  std::int64_t begun_ns[2];  // when it came to that collective
 };
 
 std::size_t Rendezvous::BytesFor(int world) {
@@ -117,14 +119,29 @@ Rendezvous::Rendezvous(std::byte* memory, sharding::Rank rank, const RendezvousO
 void Rendezvous::Begin(const Collective& collective, std::optional<absl::Duration> timeout) {
   current_ = collective;
   timeout_ = timeout.value_or(options_.timeout);
-  deadline_ns_ = MonotonicNs() + absl::ToInt64Nanoseconds(timeout_);
+  begun_ns_ = MonotonicNs();
+  deadline_ns_ = begun_ns_ + absl::ToInt64Nanoseconds(timeout_);
+  has_met_ = false;
   lines_[rank_.index].collectives.store(++collectives_, std::memory_order_relaxed);
+}
+
+void Rendezvous::End() {
+  ++num_ended_;
+  total_ns_ += MonotonicNs() - begun_ns_;
+}
+
+CollectiveTimes Rendezvous::times() const {
+  return {.count = num_ended_,
+          .total = absl::Nanoseconds(total_ns_),
+          .wait = absl::Nanoseconds(wait_ns_),
+          .lateness = absl::Nanoseconds(lateness_ns_)};
 }
 
 absl::Status Rendezvous::Meet() {
   if (!failure_.ok()) return failure_;
   RankLine& mine = lines_[rank_.index];
   mine.collective[generation()] = current_;
+  mine.begun_ns[generation()] = begun_ns_;
   mine.meetings.store(meetings_ + 1, std::memory_order_relaxed);
 
   // The last to come completes the meeting. Every arrival is a read-modify-write of one word, so that the
@@ -136,6 +153,7 @@ absl::Status Rendezvous::Meet() {
   }
   failure_ = WaitUntilComplete((meetings_ + 1) * kOneMeeting);
   if (failure_.ok()) failure_ = CheckSameCollective();
+  if (failure_.ok()) NoteArrivals();
   ++meetings_;
   return failure_;
 }
@@ -179,6 +197,18 @@ absl::Status Rendezvous::CheckSameCollective() const {
                                             theirs, ", rank ", rank_.index, " at ", ours));
   }
   return absl::OkStatus();
+}
+
+// Who came when to a collective is told at each of its meetings, and counts once.
+void Rendezvous::NoteArrivals() {
+  if (std::exchange(has_met_, true)) return;
+  std::int64_t first_ns = begun_ns_, last_ns = begun_ns_;
+  for (int r = 0; r < rank_.world; ++r) {
+    first_ns = std::min(first_ns, lines_[r].begun_ns[generation()]);
+    last_ns = std::max(last_ns, lines_[r].begun_ns[generation()]);
+  }
+  wait_ns_ += last_ns - begun_ns_;
+  lateness_ns_ += begun_ns_ - first_ns;
 }
 
 absl::Status Rendezvous::MissingRanks() const {

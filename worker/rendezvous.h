@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "sharding/placement/placement.h"
+#include "worker/collective_times.h"
 
 namespace trireme::worker {
 
@@ -55,6 +56,9 @@ class Rendezvous {
   // Begins a collective, whose deadline is `timeout` (the options' by default) from now.
   void Begin(const Collective& collective, std::optional<absl::Duration> timeout = std::nullopt);
 
+  // Ends it: it is counted, with the time since Begin.
+  void End();
+
   // Meets all ranks: what each wrote before is seen by all after. In one collective ranks meet as often as
   // they like, all equally often. Between two meetings a rank may overwrite only what was not written since
   // the last but one, so buffers of two generations, chosen by `generation`, suffice.
@@ -68,6 +72,10 @@ class Rendezvous {
 
   void Abort(std::string_view reason);
 
+  // Waits and lateness are those of collectives in which all have met. A rank comes to a collective when it begins it;
+  // the ranks' clocks are one, CLOCK_MONOTONIC of their host.
+  CollectiveTimes times() const;
+
  private:
   struct Shared;
   struct RankLine;
@@ -75,6 +83,7 @@ class Rendezvous {
   absl::Status WaitUntilComplete(std::uint32_t target);
   bool SpinUntilComplete(std::uint32_t target) const;
   absl::Status CheckSameCollective() const;
+  void NoteArrivals();
   absl::Status MissingRanks() const;
   absl::Status AbortReason() const;
 
@@ -86,7 +95,13 @@ class Rendezvous {
   std::uint64_t collectives_ = 0;  // begun
   Collective current_;
   absl::Duration timeout_;
-  std::int64_t deadline_ns_ = 0;  // CLOCK_MONOTONIC
+  std::int64_t begun_ns_ = 0;  // CLOCK_MONOTONIC, as is the next
+  std::int64_t deadline_ns_ = 0;
+  bool has_met_ = false;  // in this collective
+  std::uint64_t num_ended_ = 0;
+  std::int64_t total_ns_ = 0;  // these three as in CollectiveTimes
+  std::int64_t wait_ns_ = 0;
+  std::int64_t lateness_ns_ = 0;
   absl::Status failure_;
 };
 

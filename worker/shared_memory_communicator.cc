@@ -53,6 +53,21 @@ std::span<T> Chunk(std::span<T> data, std::size_t begin, std::size_t size) {
   return data.subspan(begin, std::min(size, data.size() - begin));
 }
 
+// A collective, from its beginning to its end.
+class Scope {
+ public:
+  Scope(Rendezvous& rendezvous, const Collective& collective, std::optional<absl::Duration> timeout = std::nullopt)
+      : rendezvous_(rendezvous) {
+    rendezvous_.Begin(collective, timeout);
+  }
+  ~Scope() { rendezvous_.End(); }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  Rendezvous& rendezvous_;
+};
+
 bool HoldsAllRanks(std::size_t chunk_bytes, int world) {
   return chunk_bytes % 64 == 0 && chunk_bytes >= 64 * static_cast<std::size_t>(world);
 }
@@ -107,7 +122,7 @@ void SharedMemoryCommunicator::SumSlots(std::size_t begin, std::span<float> out)
 }
 
 absl::Status SharedMemoryCommunicator::AllReduceSum(std::span<float> data) {
-  rendezvous_.Begin({.kind = CollectiveKind::kAllReduce, .size = data.size()});
+  const Scope scope(rendezvous_, {.kind = CollectiveKind::kAllReduce, .size = data.size()});
   const std::size_t per_round = chunk_bytes_ / sizeof(float);
   for (std::size_t round = 0; round < NumRounds(data.size(), per_round); ++round) {
     const std::span<float> chunk = Chunk(data, round * per_round, per_round);
@@ -142,7 +157,7 @@ absl::Status SharedMemoryCommunicator::AllGather(std::span<const std::byte> mine
   CHECK_EQ(sizes.size(), static_cast<std::size_t>(world()));
   CHECK_EQ(sizes[rank().index], mine.size());
   CHECK_EQ(Sum(sizes), all.size());
-  rendezvous_.Begin({CollectiveKind::kAllGather, Checksum(sizes), all.size()});
+  const Scope scope(rendezvous_, {CollectiveKind::kAllGather, Checksum(sizes), all.size()});
   const std::size_t rounds = NumRounds(*std::max_element(sizes.begin(), sizes.end()), chunk_bytes_);
   for (std::size_t round = 0; round < rounds; ++round) {
     const std::span<const std::byte> chunk = Chunk(mine, round * chunk_bytes_, chunk_bytes_);
@@ -162,7 +177,7 @@ absl::Status SharedMemoryCommunicator::ReduceScatterSum(std::span<const float> d
   CHECK_EQ(sizes.size(), static_cast<std::size_t>(world()));
   CHECK_EQ(sizes[rank().index], mine.size());
   CHECK_EQ(Sum(sizes), data.size());
-  rendezvous_.Begin({CollectiveKind::kReduceScatter, Checksum(sizes), data.size()});
+  const Scope scope(rendezvous_, {CollectiveKind::kReduceScatter, Checksum(sizes), data.size()});
   const std::size_t mine_begin = Sum(sizes.first(rank().index));
   const std::size_t per_round = chunk_bytes_ / sizeof(float);
   for (std::size_t round = 0; round < NumRounds(data.size(), per_round); ++round) {
@@ -179,7 +194,7 @@ absl::Status SharedMemoryCommunicator::ReduceScatterSum(std::span<const float> d
 
 absl::Status SharedMemoryCommunicator::Broadcast(std::span<std::byte> data, int root) {
   CHECK(root >= 0 && root < world()) << root;
-  rendezvous_.Begin({CollectiveKind::kBroadcast, static_cast<std::uint32_t>(root), data.size()});
+  const Scope scope(rendezvous_, {CollectiveKind::kBroadcast, static_cast<std::uint32_t>(root), data.size()});
   for (std::size_t round = 0; round < NumRounds(data.size(), chunk_bytes_); ++round) {
     const std::span<std::byte> chunk = Chunk(data, round * chunk_bytes_, chunk_bytes_);
     if (rank().index == root) Copy(SlotToWrite(), chunk.data(), chunk.size());
@@ -192,7 +207,7 @@ absl::Status SharedMemoryCommunicator::Broadcast(std::span<std::byte> data, int 
 absl::Status SharedMemoryCommunicator::AllToAll(std::span<const std::byte> send, std::span<std::byte> receive) {
   CHECK_EQ(send.size(), receive.size());
   CHECK_EQ(send.size() % world(), 0u);
-  rendezvous_.Begin({.kind = CollectiveKind::kAllToAll, .size = send.size()});
+  const Scope scope(rendezvous_, {.kind = CollectiveKind::kAllToAll, .size = send.size()});
   const std::size_t block = send.size() / world();
   const std::size_t per_round = chunk_bytes_ / world();  // of each block; a slot holds a piece for every rank
   for (std::size_t round = 0; round < NumRounds(block, per_round); ++round) {
@@ -210,7 +225,7 @@ absl::Status SharedMemoryCommunicator::AllToAll(std::span<const std::byte> send,
 }
 
 absl::Status SharedMemoryCommunicator::Barrier(std::optional<absl::Duration> timeout) {
-  rendezvous_.Begin({.kind = CollectiveKind::kBarrier}, timeout);
+  const Scope scope(rendezvous_, {.kind = CollectiveKind::kBarrier}, timeout);
   return rendezvous_.Meet();
 }
 

@@ -48,6 +48,7 @@ class SharedMemoryCommunicator : public Communicator {
   absl::Status Broadcast(std::span<std::byte> data, int root) override;
   absl::Status AllToAll(std::span<const std::byte> send, std::span<std::byte> receive) override;
   absl::Status Barrier(std::optional<absl::Duration> timeout) override;
+  CollectiveTimes times() const override { return rendezvous_.times(); }
   void Abort(std::string_view reason) override { rendezvous_.Abort(reason); }
 
  private:

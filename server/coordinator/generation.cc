@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/duration_message.h"
 #include "base/logging.h"
 #include "base/version.h"
 #include "server/coordinator/monotonic_clock.h"
@@ -40,6 +41,14 @@ bool IsBeyondRestarts(absl::StatusCode code) {
 absl::StatusCode CodeOf(const v1::Failure& failure) {
   const auto code = static_cast<absl::StatusCode>(failure.code());
   return code == absl::StatusCode::kOk ? absl::StatusCode::kUnknown : code;
+}
+
+RankTimes TimesFrom(const v1::StepTimes& message) {
+  return {.steps = DurationFrom(message.steps()),
+          .num_collectives = message.num_collectives(),
+          .collectives = DurationFrom(message.collectives()),
+          .collective_waits = DurationFrom(message.collective_waits()),
+          .lateness = DurationFrom(message.lateness())};
 }
 
 }  // namespace
@@ -175,7 +184,7 @@ void Generation::OnHeartbeat(int rank, const v1::Heartbeat& heartbeat) {
                                  .last_step_begun = heartbeat.last_step_begun(),
                                  .last_step_finished = heartbeat.last_step_finished()};
   watch_->OnHeartbeat(rank, progress, MonotonicNow());
-  ranks_.OnHeartbeat(rank, progress);
+  ranks_.OnHeartbeat(rank, progress, TimesFrom(heartbeat.step_times()));
 }
 
 void Generation::OnReady(int rank, const v1::Ready& ready) {

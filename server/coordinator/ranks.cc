@@ -47,12 +47,14 @@ void Ranks::OnHello(int rank, HelloEvent event) {
 
 void Ranks::OnConfigured(int rank) { ranks_[rank].status.state = RankState::kLoading; }
 
-void Ranks::OnHeartbeat(int rank, const RankProgress& progress) {
+void Ranks::OnHeartbeat(int rank, const RankProgress& progress, const RankTimes& times) {
   RankStatus& status = ranks_[rank].status;
   status.loaded_bytes = progress.loaded_bytes;
   status.total_bytes = progress.total_bytes;
   status.last_step_begun = progress.last_step_begun;
   status.last_step_finished = progress.last_step_finished;
+  status.times = times;
+  status.last_heartbeat = MonotonicNow();
 }
 
 void Ranks::OnReady(int rank, const worker::v1::Ready& ready) {

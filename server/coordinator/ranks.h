@@ -38,7 +38,7 @@ class Ranks {
   // What a rank has said or been told.
   void OnHello(int rank, HelloEvent event);
   void OnConfigured(int rank);
-  void OnHeartbeat(int rank, const RankProgress& progress);
+  void OnHeartbeat(int rank, const RankProgress& progress, const RankTimes& times);
   void OnReady(int rank, const worker::v1::Ready& ready);
 
   // UNAVAILABLE, with the rank's name, if its stream takes no more. REQUIRES: the rank has said hello.

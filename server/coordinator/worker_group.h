@@ -51,6 +51,15 @@ int DefaultThreadsPerRank(int tp_degree);
 
 enum class RankState { kStarting, kLoading, kReady, kLost, kStopped };
 
+// What a rank's steps have cost it: sums since it was ready.
+struct RankTimes {
+  absl::Duration steps;  // forward passes and sampling, collectives included
+  std::uint64_t num_collectives = 0;
+  absl::Duration collectives;       // in them, waiting included
+  absl::Duration collective_waits;  // of that, until the last rank had come to them
+  absl::Duration lateness;          // by which it came to them later than the first rank
+};
+
 // What is known of a rank, for GetServerInfo and metrics.
 struct RankStatus {
   int rank = 0;
@@ -65,6 +74,8 @@ struct RankStatus {
   std::uint64_t kv_cache_bytes = 0;
   std::uint64_t last_step_begun = 0;
   std::uint64_t last_step_finished = 0;
+  RankTimes times = {};
+  std::optional<absl::Time> last_heartbeat = {};  // by MonotonicNow(); nothing before the first
 };
 
 // How a group was lost.

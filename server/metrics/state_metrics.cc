@@ -1,9 +1,12 @@
 #include "server/metrics/state_metrics.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "base/version.h"
+#include "server/coordinator/monotonic_clock.h"
 
 namespace trireme::server {
 namespace {
@@ -29,12 +32,52 @@ MetricFamily Counter(const char* name, const char* help, std::uint64_t value) {
   return {name, help, MetricType::Counter, {metric}};
 }
 
-MetricFamily RankUp(const GroupStatus& group) {
-  MetricFamily family{"trireme_rank_up", "1 if the rank runs steps, else 0.", MetricType::Gauge, {}};
+// One series a rank, of those for which `value` has one.
+MetricFamily OfRanks(const GroupStatus& group, MetricType type, const char* name, const char* help,
+                     const std::function<std::optional<double>(const RankStatus&)>& value) {
+  MetricFamily family{name, help, type, {}};
   for (const RankStatus& rank : group.ranks) {
-    family.metric.push_back(GaugeOf(rank.state == RankState::kReady ? 1 : 0, {{"rank", std::to_string(rank.rank)}}));
+    const std::optional<double> now = value(rank);
+    if (!now) continue;
+    ClientMetric& metric = family.metric.emplace_back();
+    metric.label = {{"rank", std::to_string(rank.rank)}};
+    (type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = *now;
   }
   return family;
+}
+
+MetricFamily SecondsOfRanks(const GroupStatus& group, const char* name, const char* help,
+                            absl::Duration RankTimes::*sum) {
+  return OfRanks(group, MetricType::Counter, name, help,
+                 [sum](const RankStatus& rank) { return absl::ToDoubleSeconds(rank.times.*sum); });
+}
+
+// Only of ranks that live: the others are silent for ever.
+std::optional<double> HeartbeatAge(const RankStatus& rank) {
+  const bool is_alive = rank.state == RankState::kLoading || rank.state == RankState::kReady;
+  if (!is_alive || !rank.last_heartbeat) return std::nullopt;
+  return absl::ToDoubleSeconds(MonotonicNow() - *rank.last_heartbeat);
+}
+
+void AddRanks(const GroupStatus& group, std::vector<MetricFamily>& families) {
+  families.push_back(OfRanks(group, MetricType::Gauge, "trireme_rank_up", "1 if the rank runs steps, else 0.",
+                             [](const RankStatus& rank) { return rank.state == RankState::kReady ? 1 : 0; }));
+  families.push_back(OfRanks(group, MetricType::Gauge, "trireme_rank_heartbeat_age_seconds",
+                             "Since the rank's last heartbeat; due ten times a second.", HeartbeatAge));
+  families.push_back(OfRanks(group, MetricType::Counter, "trireme_rank_steps_total",
+                             "Steps that the rank has finished, in this generation of the group, as all that follow.",
+                             [](const RankStatus& rank) { return static_cast<double>(rank.last_step_finished); }));
+  families.push_back(SecondsOfRanks(group, "trireme_rank_step_seconds_total",
+                                    "In these: forward passes and sampling, collectives included.", &RankTimes::steps));
+  families.push_back(OfRanks(group, MetricType::Counter, "trireme_rank_collectives_total", "Collectives in them.",
+                             [](const RankStatus& rank) { return static_cast<double>(rank.times.num_collectives); }));
+  families.push_back(SecondsOfRanks(group, "trireme_rank_collective_seconds_total", "In collectives, waiting included.",
+                                    &RankTimes::collectives));
+  families.push_back(SecondsOfRanks(group, "trireme_rank_collective_wait_seconds_total",
+                                    "Of that, until the last rank had come to them.", &RankTimes::collective_waits));
+  families.push_back(SecondsOfRanks(group, "trireme_rank_straggler_seconds_total",
+                                    "By which the rank came to collectives later than the first one.",
+                                    &RankTimes::lateness));
 }
 
 std::string RankName(const Cause& cause) { return cause.rank ? std::to_string(*cause.rank) : ""; }
@@ -77,7 +120,7 @@ StateMetrics::StateMetrics(std::function<Loads()> loads, std::function<GroupStat
 std::vector<MetricFamily> StateMetrics::Collect() const {
   const Loads loads = loads_();
   const GroupStatus group = group_status_();
-  return {
+  std::vector<MetricFamily> families = {
       Gauge("trireme_requests_running", "Requests of which a sequence takes part in steps.", loads.running_requests),
       Gauge("trireme_requests_waiting", "Requests in the queue.", loads.waiting_requests),
       Gauge("trireme_sequences_running", "Sequences that take part in steps; a request has n.",
@@ -98,9 +141,10 @@ std::vector<MetricFamily> StateMetrics::Collect() const {
               group.num_restarts),
       LastLoss(group),
       LastLossTime(group),
-      RankUp(group),
       BuildInfo(),
   };
+  AddRanks(group, families);
+  return families;
 }
 
 }  // namespace trireme::server

@@ -1,6 +1,7 @@
 // What happens when ranks do not come, diverge, or are aborted.
 #include "worker/rendezvous.h"
 
+#include <array>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -172,6 +173,45 @@ TEST(Rendezvous, SpinsOnlyWhereEveryRankHasACpu) {
   EXPECT_EQ(SpinThatSuits(10'000, 1), absl::ZeroDuration());
   EXPECT_EQ(SpinThatSuits(1, 10'000), absl::ZeroDuration());
   EXPECT_GT(SpinThatSuits(1, 1), absl::ZeroDuration());
+}
+
+TEST(CollectiveTimes, TellWhoWaitsForWhom) {
+  std::array<CollectiveTimes, 3> times;
+  const auto results = RunRanks(
+      3,
+      [&](Communicator& communicator) -> absl::Status {
+        const int rank = communicator.rank().index;
+        std::vector<float> data(3000);  // of several meetings
+        for (int i = 0; i < 5; ++i) {
+          if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          RETURN_IF_ERROR(communicator.AllReduceSum(data));
+        }
+        times[rank] = communicator.times();
+        return absl::OkStatus();
+      },
+      WithTimeout(absl::Seconds(60)));
+  for (const absl::Status& status : results) ASSERT_TRUE(status.ok()) << status;
+  for (const CollectiveTimes& of_rank : times) {
+    EXPECT_EQ(of_rank.count, 5u);
+    EXPECT_EQ(of_rank.wait + of_rank.lateness, times[0].wait + times[0].lateness) << "from the first to the last";
+    EXPECT_GE(of_rank.total, of_rank.wait);
+  }
+  // Rank 1 sleeps after each collective that the others come from at the same time.
+  EXPECT_GE(times[1].lateness, absl::Milliseconds(20));
+  EXPECT_GE(times[0].wait + times[2].wait, absl::Milliseconds(20));
+}
+
+TEST(CollectiveTimes, AreZeroBeforeTheFirst) {
+  const auto results = RunRanks(
+      2,
+      [](Communicator& communicator) {
+        const CollectiveTimes times = communicator.times();
+        EXPECT_EQ(times.count, 0u);
+        EXPECT_EQ(times.total + times.wait + times.lateness, absl::ZeroDuration());
+        return communicator.Barrier();
+      },
+      WithTimeout(absl::Seconds(60)));
+  for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
 }
 
 }  // namespace

@@ -87,6 +87,7 @@ class Session {
         communicator_(communicator),
         loop_({.sends_results = configure.rank() == 0,
                .load = [&](LoadProgress& progress) { return parts.load_executor(configure, communicator_, progress); },
+               .collective_times = [this] { return communicator_.times(); },
                .on_end = [this](const absl::Status& status) { OnLoopEnd(status); }},
               &connection),
         heartbeats_(DurationFrom(configure.heartbeat_interval()), [this] { Beat(); }) {}

@@ -1,12 +1,14 @@
 #include "worker/control/step_loop.h"
 
 #include <atomic>
+#include <chrono>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
+#include "base/duration_message.h"
 #include "base/status_macros.h"
 #include "worker/control/failure_message.h"
 
@@ -63,6 +65,13 @@ v1::Heartbeat StepLoop::heartbeat() const {
   heartbeat.set_total_bytes(progress_.total_bytes);
   heartbeat.set_last_step_finished(last_finished_);  // read first: never ahead of the other
   heartbeat.set_last_step_begun(last_begun_);
+  v1::StepTimes& times = *heartbeat.mutable_step_times();
+  MutexLock lock(mutex_);
+  *times.mutable_steps() = ToMessage(step_time_);
+  times.set_num_collectives(collective_times_.count);
+  *times.mutable_collectives() = ToMessage(collective_times_.total);
+  *times.mutable_collective_waits() = ToMessage(collective_times_.wait);
+  *times.mutable_lateness() = ToMessage(collective_times_.lateness);
   return heartbeat;
 }
 
@@ -93,6 +102,7 @@ absl::Status StepLoop::LoadAndRun() {
 
 absl::Status StepLoop::Load() {
   ASSIGN_OR_RETURN(executor_, options_.load(progress_));
+  times_of_loading_ = options_.collective_times();
   const ExecutorSizes sizes = executor_->sizes();
   v1::ConnectRequest message;
   v1::Ready& ready = *message.mutable_ready();
@@ -120,13 +130,22 @@ absl::StatusOr<std::optional<v1::Step>> StepLoop::NextStep() {
 
 absl::Status StepLoop::RunStep(const v1::Step& step) {
   last_begun_ = step.number();
+  const auto begun = std::chrono::steady_clock::now();
   ASSIGN_OR_RETURN(v1::StepResult result, executor_->Run(step));
+  CountStep(absl::FromChrono(std::chrono::steady_clock::now() - begun));
   last_finished_ = step.number();
   if (!options_.sends_results) return absl::OkStatus();
   v1::ConnectRequest message;
   *message.mutable_step_result() = std::move(result);
   sink_->Send(message);
   return absl::OkStatus();
+}
+
+void StepLoop::CountStep(absl::Duration time) {
+  const CollectiveTimes times = options_.collective_times() - times_of_loading_;
+  MutexLock lock(mutex_);
+  step_time_ += time;
+  collective_times_ = times;
 }
 
 void StepLoop::SendFailure(const absl::Status& status) {

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "trireme/worker/v1/control.pb.h"
+#include "worker/collective_times.h"
 #include "worker/executor.h"
 
 namespace trireme::worker {
@@ -38,6 +39,8 @@ class StepLoop {
     bool sends_results = false;  // rank 0
     // Makes the executor, on the loop's thread.
     std::function<absl::StatusOr<std::unique_ptr<Executor>>(LoadProgress&)> load;
+    // Of the communicator that the executor uses; asked on the loop's thread.
+    std::function<CollectiveTimes()> collective_times = [] { return CollectiveTimes(); };
     // Called once, on the loop's thread, when it is about to end: after a Failure was sent, or when all is drained.
     // What is to be told to peers (an abort) belongs here: the cause is on its way before its consequences.
     std::function<void(const absl::Status& status)> on_end;
@@ -70,6 +73,7 @@ class StepLoop {
   absl::Status LoadAndRun();
   absl::Status Load();
   absl::Status RunStep(const v1::Step& step);
+  void CountStep(absl::Duration time);
   // Waits for it. Empty when all is drained; Stop's reason.
   absl::StatusOr<std::optional<v1::Step>> NextStep();
   void SendFailure(const absl::Status& status);
@@ -77,7 +81,8 @@ class StepLoop {
   const Options options_;
   MessageSink* const sink_;
   LoadProgress progress_;
-  std::unique_ptr<Executor> executor_;  // of the loop's thread
+  std::unique_ptr<Executor> executor_;  // of the loop's thread, as is the next
+  CollectiveTimes times_of_loading_;
   std::atomic<std::uint64_t> last_begun_ = 0;
   std::atomic<std::uint64_t> last_finished_ = 0;
 
@@ -89,6 +94,8 @@ class StepLoop {
   bool is_draining_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status stopped_ ABSL_GUARDED_BY(mutex_);  // not OK once stopped
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration step_time_ ABSL_GUARDED_BY(mutex_);          // of all steps that are finished
+  CollectiveTimes collective_times_ ABSL_GUARDED_BY(mutex_);  // likewise
 
   std::thread thread_;
 };

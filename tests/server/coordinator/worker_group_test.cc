@@ -162,7 +162,14 @@ TEST_F(WorkerGroupTest, TellsWhatItKnowsOfItsRanks) {
     EXPECT_EQ(of_rank.kv_cache_bytes, 1024u);
     EXPECT_EQ(of_rank.last_step_begun, 1u);
     EXPECT_EQ(of_rank.last_step_finished, 1u);
+    EXPECT_TRUE(of_rank.last_heartbeat.has_value());
+    EXPECT_EQ(of_rank.times.num_collectives, 1u) << "the step's, but not that of loading";
+    EXPECT_GT(of_rank.times.collectives, absl::ZeroDuration());
+    EXPECT_GE(of_rank.times.steps, of_rank.times.collectives);
+    EXPECT_GE(of_rank.times.collectives, of_rank.times.collective_waits);
   }
+  EXPECT_EQ(status.ranks[0].times.lateness, status.ranks[1].times.collective_waits) << "one waits for the other";
+  EXPECT_EQ(status.ranks[1].times.lateness, status.ranks[0].times.collective_waits);
   group_->Stop();
   EXPECT_FALSE(group_->status().is_up);
   EXPECT_EQ(group_->status().ranks.at(0).state, RankState::kStopped);

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "server/coordinator/monotonic_clock.h"
 #include "server/metrics/metrics_server.h"
 #include "server/metrics/request_metrics.h"
 #include "server/metrics/state_metrics.h"
@@ -114,6 +115,14 @@ TEST(StateMetrics, TellWhatIsTheCaseAtEachScrape) {
   group.ranks[0].state = RankState::kReady;
   group.ranks[1].rank = 1;
   group.ranks[1].state = RankState::kLost;
+  group.ranks[0].last_heartbeat = MonotonicNow() - absl::Milliseconds(1500);
+  group.ranks[1].last_heartbeat = MonotonicNow();
+  group.ranks[1].last_step_finished = 20;
+  group.ranks[1].times = {.steps = absl::Milliseconds(2500),
+                          .num_collectives = 60,
+                          .collectives = absl::Milliseconds(1250),
+                          .collective_waits = absl::Milliseconds(750),
+                          .lateness = absl::Milliseconds(250)};
   const auto state = std::make_shared<StateMetrics>([&] { return loads; }, [&] { return group; });
   const auto server = Serve({state});
   const Scrape scrape(server->port());
@@ -133,6 +142,15 @@ TEST(StateMetrics, TellWhatIsTheCaseAtEachScrape) {
   EXPECT_EQ(scrape["trireme_group_last_loss_timestamp_seconds"], 1.5);
   EXPECT_EQ(scrape["trireme_rank_up{rank=\"0\"}"], 1);
   EXPECT_EQ(scrape["trireme_rank_up{rank=\"1\"}"], 0);
+  EXPECT_GE(scrape["trireme_rank_heartbeat_age_seconds{rank=\"0\"}"], 1.5);
+  EXPECT_EQ(scrape.series().count("trireme_rank_heartbeat_age_seconds{rank=\"1\"}"), 0u) << "it is lost";
+  EXPECT_EQ(scrape["trireme_rank_steps_total{rank=\"1\"}"], 20);
+  EXPECT_EQ(scrape["trireme_rank_step_seconds_total{rank=\"0\"}"], 0);
+  EXPECT_EQ(scrape["trireme_rank_step_seconds_total{rank=\"1\"}"], 2.5);
+  EXPECT_EQ(scrape["trireme_rank_collectives_total{rank=\"1\"}"], 60);
+  EXPECT_EQ(scrape["trireme_rank_collective_seconds_total{rank=\"1\"}"], 1.25);
+  EXPECT_EQ(scrape["trireme_rank_collective_wait_seconds_total{rank=\"1\"}"], 0.75);
+  EXPECT_EQ(scrape["trireme_rank_straggler_seconds_total{rank=\"1\"}"], 0.25);
   loads.running_requests = 0;
   EXPECT_EQ(Scrape(server->port())["trireme_requests_running"], 0);
 }

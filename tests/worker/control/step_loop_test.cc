@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "base/duration_message.h"
 #include "base/mutex.h"
 #include "tests/worker/control/fake_executor.h"
 
@@ -159,6 +160,34 @@ TEST(StepLoop, HeartbeatsTellOfLoadingAndOfAStepUnderWay) {
   step.Open();
   loop.Drain();
   EXPECT_TRUE(EndOf(loop).ok());
+}
+
+TEST(StepLoop, HeartbeatsTellWhatTheStepsHaveCostAndNotWhatLoadingHas) {
+  RecordingSink sink;
+  CollectiveTimes times = {
+      .count = 7, .total = absl::Seconds(70), .wait = absl::Seconds(7), .lateness = absl::Seconds(6)};
+  StepLoop::Options options = Rank0([&times](const v1::Step&) {
+    absl::SleepFor(absl::Milliseconds(10));
+    times.count += 3;
+    times.total += absl::Milliseconds(1500);
+    times.wait += absl::Milliseconds(250);
+    times.lateness += absl::Milliseconds(125);
+    return absl::OkStatus();
+  });
+  options.collective_times = [&times] { return times; };
+  StepLoop loop(std::move(options), &sink);
+  sink.Next();
+  EXPECT_EQ(DurationFrom(loop.heartbeat().step_times().collectives()), absl::ZeroDuration());
+  ASSERT_TRUE(loop.Push(MakeStep(1)).ok());
+  ASSERT_TRUE(loop.Push(MakeStep(2)).ok());
+  loop.Drain();
+  EXPECT_TRUE(EndOf(loop).ok());
+  const v1::StepTimes told = loop.heartbeat().step_times();
+  EXPECT_GE(DurationFrom(told.steps()), absl::Milliseconds(20));
+  EXPECT_EQ(told.num_collectives(), 6u);
+  EXPECT_EQ(DurationFrom(told.collectives()), absl::Seconds(3));
+  EXPECT_EQ(DurationFrom(told.collective_waits()), absl::Milliseconds(500));
+  EXPECT_EQ(DurationFrom(told.lateness()), absl::Milliseconds(250));
 }
 
 TEST(StepLoop, AFailedLoadIsToldBeforeTheEnd) {

@@ -67,7 +67,9 @@ absl::StatusOr<std::unique_ptr<FrontEnd>> FrontEnd::Start(FrontEndOptions option
 
 FrontEnd::FrontEnd(FrontEndOptions options)
     : options_(std::move(options)),
-      engine_(options_.engine, options_.metrics.get()),
+      vllm_metrics_(options_.has_vllm_metrics ? MakeVllmMetrics() : nullptr),
+      statistics_(KeepersOfMetrics()),
+      engine_(options_.engine, &statistics_),
       group_(options_.group),
       group_events_(std::make_unique<GroupEvents>(options_, engine_, health_)),
       service_({.model = &options_.model,
@@ -79,6 +81,28 @@ FrontEnd::FrontEnd(FrontEndOptions options)
                 .kv_block_tokens = options_.engine.limits.kv_block_tokens,
                 .hides_internals = options_.rpc.hides_internals}) {}
 
+std::shared_ptr<VllmMetrics> FrontEnd::MakeVllmMetrics() const {
+  return std::make_shared<VllmMetrics>(VllmMetricsOptions{.model_name = options_.model.name,
+                                                          .max_model_len = options_.model.max_model_len,
+                                                          .kv_block_tokens = options_.engine.limits.kv_block_tokens,
+                                                          .has_prefix_caching = options_.engine.prefix_caching,
+                                                          .loads = [this] { return engine_.loads(); }});
+}
+
+std::vector<EngineStatistics*> FrontEnd::KeepersOfMetrics() const {
+  std::vector<EngineStatistics*> keepers = {options_.metrics.get()};
+  if (vllm_metrics_ != nullptr) keepers.push_back(vllm_metrics_.get());
+  return keepers;
+}
+
+std::vector<std::shared_ptr<prometheus::Collectable>> FrontEnd::Collectables() const {
+  std::vector<std::shared_ptr<prometheus::Collectable>> collectables = {
+      options_.metrics->registry(),
+      std::make_shared<StateMetrics>([this] { return engine_.loads(); }, [this] { return group_status(); })};
+  if (vllm_metrics_ != nullptr) collectables.push_back(vllm_metrics_);
+  return collectables;
+}
+
 absl::Status FrontEnd::OpenPorts() {
   RpcServerOptions rpc = options_.rpc;
   rpc.max_message_bytes = ServiceLimits().max_message_bytes;
@@ -88,10 +112,7 @@ absl::Status FrontEnd::OpenPorts() {
     LogInfo("listening", {{"address", address}});
     return absl::OkStatus();
   }
-  const auto state =
-      std::make_shared<StateMetrics>([this] { return engine_.loads(); }, [this] { return group_status(); });
-  ASSIGN_OR_RETURN(metrics_server_,
-                   MetricsServer::Start(options_.metrics_listen, {options_.metrics->registry(), state}));
+  ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start(options_.metrics_listen, Collectables()));
   LogInfo("listening",
           {{"address", address}, {"metrics_address", WithPort(options_.metrics_listen, metrics_server_->port())}});
   return absl::OkStatus();

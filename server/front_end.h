@@ -5,6 +5,7 @@
 #pragma once
 #include <atomic>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -12,6 +13,8 @@
 #include "server/engine/engine.h"
 #include "server/metrics/metrics_server.h"
 #include "server/metrics/request_metrics.h"
+#include "server/metrics/statistics_fan_out.h"
+#include "server/metrics/vllm_metrics.h"
 #include "server/service/health_service.h"
 #include "server/service/inference_service.h"
 #include "server/service/rpc_server.h"
@@ -23,8 +26,9 @@ struct FrontEndOptions {
   ServedModel model;
   EngineOptions engine;
   WorkerGroupOptions group;
-  RpcServerOptions rpc;        // but max_message_bytes
-  std::string metrics_listen;  // empty: no metrics
+  RpcServerOptions rpc;           // but max_message_bytes
+  std::string metrics_listen;     // empty: no metrics
+  bool has_vllm_metrics = false;  // vLLM's names beside our own
   std::shared_ptr<RequestMetrics> metrics = std::make_shared<RequestMetrics>();
 };
 
@@ -56,9 +60,14 @@ class FrontEnd {
   class GroupEvents;
 
   explicit FrontEnd(FrontEndOptions options);
+  std::shared_ptr<VllmMetrics> MakeVllmMetrics() const;
+  std::vector<EngineStatistics*> KeepersOfMetrics() const;
+  std::vector<std::shared_ptr<prometheus::Collectable>> Collectables() const;
   absl::Status OpenPorts();
 
   const FrontEndOptions options_;
+  const std::shared_ptr<VllmMetrics> vllm_metrics_;  // null unless asked for
+  StatisticsFanOut statistics_;
   HealthService health_;
   Engine engine_;
   WorkerGroup group_;

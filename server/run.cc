@@ -106,6 +106,7 @@ absl::StatusOr<FrontEndOptions> OptionsFor(const ServerOptions& options) {
               .credentials = std::move(credentials),
               .hides_internals = options.is_hardened};
   plan.metrics_listen = options.metrics_listen;
+  plan.has_vllm_metrics = options.has_vllm_metrics;
   plan.metrics = metrics;
   return plan;
 }

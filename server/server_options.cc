@@ -52,6 +52,14 @@ absl::Status ParseOnOff(std::string_view text, bool& value) {
   return absl::OkStatus();
 }
 
+absl::Status ParseMetricsNames(std::string_view text, bool& has_vllm_metrics) {
+  if (text != "trireme" && text != "vllm") {
+    return absl::InvalidArgumentError(absl::StrCat("expected trireme or vllm, got \"", std::string(text), "\""));
+  }
+  has_vllm_metrics = text == "vllm";
+  return absl::OkStatus();
+}
+
 // gRPC takes a port modulo 65536 without a word.
 absl::Status ParseAddress(std::string_view text, std::string& address) {
   const std::size_t colon = text.rfind(':');
@@ -100,6 +108,9 @@ void AddAddressFlags(ServerOptions& options, FlagParser& flags) {
         return absl::OkStatus();
       },
       options.metrics_listen);
+  flags.AddParsed(
+      "metrics-names", "NAMES", "trireme, or vllm for vLLM's names and labels beside them",
+      [&options](std::string_view text) { return ParseMetricsNames(text, options.has_vllm_metrics); }, "trireme");
   flags.AddParsed(
       "reflection", "on|off", "whether gRPC server reflection is served",
       [&options](std::string_view text) { return ParseOnOff(text, options.has_reflection); }, "on");

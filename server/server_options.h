@@ -21,6 +21,7 @@ struct ServerOptions {
   std::string plan;  // plan file; empty: the family's plan as it is
   std::string listen = "127.0.0.1:8700";
   std::string metrics_listen = "127.0.0.1:8701";  // empty: no metrics
+  bool has_vllm_metrics = false;                  // vLLM's names of metrics beside ours
   std::optional<std::uint32_t> max_model_len;     // tokens; absent: as many as model and KV cache take
   std::optional<ByteSize> kv_cache_memory;        // on each rank
   std::uint32_t max_num_seqs = 32;

@@ -219,6 +219,18 @@ TEST(Privacy, NoTextOfRequestsIsLoggedOrMeasured) {
   EXPECT_THAT(server.log(), Not(HasSubstr("xylophone")));
 }
 
+TEST(Tokens, CallsWithoutAGoodOneAreCounted) {
+  const TestFolder folder;
+  ServerProcess server(kModel, {"--auth-tokens", folder.Write("tokens", "first-token-0123456789")});
+  ASSERT_TRUE(server.BecomesServing());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Generate(server, RequestFor("a", 1)).status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  }
+  const server::Scrape metrics(server.metrics_port());
+  EXPECT_EQ(metrics["trireme_requests_refused_total{code=\"unauthenticated\"}"], 3);
+  EXPECT_EQ(metrics["trireme_requests_accepted_total"], 0);
+}
+
 TEST(HardenedServer, HasNoReflectionAndNamesNoHost) {
   ServerProcess server(kModel, {"--hardened"});
   ASSERT_TRUE(server.BecomesServing());

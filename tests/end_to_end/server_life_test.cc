@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <map>
+#include <set>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +13,7 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "server/metrics/metrics_server.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/server/metrics/readme_metrics.h"
 #include "tests/server/metrics/scrape.h"
 #include "tests/server/service/details.h"
 #include "tests/support/sanitizers.h"
@@ -139,6 +142,42 @@ TEST(ServerLife, TellsRanksHealthAndMetrics) {
   const server::Scrape scrape(server.metrics_port());
   EXPECT_EQ(scrape["trireme_rank_up{rank=\"1\"}"], 1);
   EXPECT_EQ(scrape["trireme_group_generation"], 1);
+}
+
+TEST(ServerLife, ExportsTheMetricsOfTheReadme) {
+  ServerProcess server(kTinyModel, {"--tp-degree", "2", "--metrics-names", "vllm"});
+  ASSERT_TRUE(server.BecomesServing());
+  ShortAnswer(server);
+  std::map<std::string, std::string> own;
+  std::set<std::string> vllm;
+  const server::Scrape scrape(server.metrics_port());
+  for (const auto& [name, type] : scrape.types()) {
+    if (name.starts_with("vllm:")) {
+      vllm.insert(name);
+    } else {
+      own.emplace(name, type);
+    }
+  }
+  EXPECT_EQ(own, server::MetricsInReadme());
+  EXPECT_EQ(vllm, server::VllmNamesInReadme());
+}
+
+TEST(ServerLife, TellsWhatStepsAndCollectivesCostEachRank) {
+  ServerProcess server(kTinyModel, {"--tp-degree", "2"});
+  ASSERT_TRUE(server.BecomesServing());
+  ShortAnswer(server);
+  const absl::Time deadline = absl::Now() + absl::Seconds(30);
+  for (const std::string rank : {"{rank=\"0\"}", "{rank=\"1\"}"}) {
+    while (server::Scrape(server.metrics_port())["trireme_rank_steps_total" + rank] == 0 && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(20));  // the next heartbeat tells
+    }
+    const server::Scrape scrape(server.metrics_port());
+    EXPECT_GT(scrape["trireme_rank_collectives_total" + rank], scrape["trireme_rank_steps_total" + rank]);
+    EXPECT_GT(scrape["trireme_rank_collective_seconds_total" + rank], 0);
+    EXPECT_LT(scrape["trireme_rank_collective_seconds_total" + rank], scrape["trireme_rank_step_seconds_total" + rank]);
+    EXPECT_GE(scrape["trireme_rank_straggler_seconds_total" + rank], 0);
+    EXPECT_GE(scrape["trireme_rank_heartbeat_age_seconds" + rank], 0);
+  }
 }
 
 TEST(ServerLife, FinishesOpenStreamsAfterSigtermAndExitsWithZero) {

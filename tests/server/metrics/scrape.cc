@@ -48,6 +48,7 @@ Scrape::Scrape(int port, const std::string& path) {
 }
 
 void Scrape::ReadLine(const std::string& line) {
+  if (line.starts_with("exposer_") || line.starts_with("# TYPE exposer_")) return;
   if (line.starts_with("# TYPE ")) {
     const std::size_t space = line.find(' ', 7);
     types_[line.substr(7, space - 7)] = line.substr(space + 1);

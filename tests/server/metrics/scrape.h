@@ -6,7 +6,7 @@
 namespace trireme::server {
 
 // Series by name and labels as they stand in the text: `trireme_rank_up{rank="0"}` → 1. A failure to connect, or a
-// line that does not parse, is a test failure.
+// line that does not parse, is a test failure. What the library tells of its own HTTP server (`exposer_...`) is left out.
 class Scrape {
  public:
   explicit Scrape(int port, const std::string& path = "/metrics");
@@ -19,6 +19,9 @@ class Scrape {
 
   // Sum over all series of this name, whatever their labels.
   double Sum(const std::string& name) const;
+
+  // By name; also of those that have no series now.
+  const std::map<std::string, std::string>& types() const { return types_; }
 
   // "counter", "gauge", "histogram"; empty if unknown.
   std::string TypeOf(const std::string& name) const;

@@ -195,7 +195,7 @@ TEST(InferenceClient, MakesUnaryCalls) {
   ASSERT_EQ(response.status(), absl::OkStatus());
   EXPECT_EQ(response->text(), "1 tokens");
   EXPECT_EQ(client.Abort(v1::AbortRequest(), {}).status(), absl::PermissionDeniedError("not yours"));
-  EXPECT_EQ(client.GetModelInfo({}).status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(client.GetLoads({}).status().code(), absl::StatusCode::kUnimplemented);
 }
 
 TEST(InferenceClient, AsksForHealth) {

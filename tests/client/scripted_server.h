@@ -59,6 +59,28 @@ class ScriptedServer final : public v1::InferenceService::Service, public grpc::
     return script_(call, context, writer);
   }
 
+  // A model of 100 tokens, 0 to 2 of them special, and 512 tokens of context.
+  grpc::Status GetModelInfo(grpc::ServerContext*, const v1::GetModelInfoRequest*,
+                            v1::GetModelInfoResponse* response) override {
+    response->set_model("scripted");
+    response->set_model_type("script");
+    response->set_vocab_size(100);
+    response->set_max_model_len(512);
+    response->add_eos_token_ids(2);
+    response->set_bos_token_id(1);
+    response->set_pad_token_id(0);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status GetServerInfo(grpc::ServerContext*, const v1::GetServerInfoRequest*,
+                             v1::GetServerInfoResponse* response) override {
+    response->set_version("9.9.9");
+    response->set_build_id("9.9.9+abc");
+    response->set_tp_degree(2);
+    response->set_dtype("float32");
+    return grpc::Status::OK;
+  }
+
   grpc::Status Detokenize(grpc::ServerContext*, const v1::DetokenizeRequest* request,
                           v1::DetokenizeResponse* response) override {
     response->set_text(std::to_string(request->token_ids_size()) + " tokens");
@@ -121,6 +143,24 @@ inline grpc::Status SayHello(int, grpc::ServerContext*, Writer* writer) {
   writer->Write(ChunkOf("Hello", 10));
   writer->Write(ChunkOf(" world", 11));
   writer->Write(CompleteOf("Hello world", {10, 11}));
+  return grpc::Status::OK;
+}
+
+// Tokens one by one, `gap` between them, and the last message; ends early if the client has gone.
+inline grpc::Status StreamTokens(int num_tokens, absl::Duration gap, grpc::ServerContext* context, Writer* writer) {
+  std::vector<std::uint32_t> ids;
+  for (int i = 0; i < num_tokens; ++i) {
+    if (i > 0) absl::SleepFor(gap);
+    ids.push_back(10);
+    v1::GenerateResponse chunk = ChunkOf("x", ids.back());
+    chunk.mutable_chunk()->mutable_usage()->set_prompt_tokens(3);
+    if (context->IsCancelled() || !writer->Write(chunk)) return grpc::Status::CANCELLED;
+  }
+  v1::GenerateResponse complete = CompleteOf("", ids);
+  complete.mutable_complete()->mutable_usage()->set_prompt_tokens(3);
+  complete.mutable_complete()->mutable_usage()->set_cached_tokens(1);
+  complete.mutable_complete()->mutable_usage()->set_completion_tokens(static_cast<std::uint32_t>(num_tokens));
+  writer->Write(complete);
   return grpc::Status::OK;
 }
 

@@ -6,8 +6,12 @@
 namespace trireme::client {
 
 void TargetFlags::Declare(FlagParser& flags) {
-  flags.Add("target", "ADDR", "the server: host:port, or unix:path", &target);
+  DeclareTarget(flags);
   flags.Add("timeout", "TIME", "give up after this much time, such as 30s", &timeout);
+}
+
+void TargetFlags::DeclareTarget(FlagParser& flags) {
+  flags.Add("target", "ADDR", "the server: host:port, or unix:path", &target);
 }
 
 absl::StatusOr<ClientOptions> TargetFlags::ReadClientOptions() const {

@@ -18,6 +18,7 @@ struct TargetFlags {
 
   // --target and --timeout. DeclareConnection begins a group of its own in the help: call it last.
   void Declare(FlagParser& flags);
+  void DeclareTarget(FlagParser& flags);  // without --timeout
   void DeclareConnection(FlagParser& flags) { connection.Declare(flags); }
 
   // Reads the files that the flags name; the error names flag or file.

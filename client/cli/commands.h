@@ -12,4 +12,8 @@ int RunChat(const Arguments& arguments, Terminal& terminal);
 int RunHealth(const Arguments& arguments, Terminal& terminal);
 int RunPlan(const Arguments& arguments, Terminal& terminal);
 
+// Picks the benchmark by the first argument.
+int RunBench(const Arguments& arguments, Terminal& terminal);
+int RunBenchServe(const Arguments& arguments, Terminal& terminal);
+
 }  // namespace trireme::client

@@ -17,6 +17,7 @@ constexpr Command kCommands[] = {
     {"generate", "streams the answer to a prompt", RunGenerate},
     {"chat", "talks with the model, turn by turn", RunChat},
     {"health", "asks whether a server is ready", RunHealth},
+    {"bench", "measures a running server", RunBench},
     {"plan", "shows how a model would be cut, from its headers alone", RunPlan},
 };
 

@@ -9,11 +9,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/version.h"
+#include "tests/client/run_line.h"
 #include "tests/client/scripted_server.h"
 
 namespace trireme::client {
@@ -22,20 +22,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::StartsWith;
-
-struct Ran {
-  int exit_status = 0;
-  std::string out;
-  std::string err;
-};
-
-Ran RunLine(const Arguments& arguments, const std::string& input = "") {
-  std::istringstream in(input);
-  std::ostringstream out, err;
-  Terminal terminal{.in = in, .out = out, .err = err};
-  const int exit_status = RunTrireme(arguments, terminal);
-  return {exit_status, out.str(), err.str()};
-}
 
 // ---- All commands.
 

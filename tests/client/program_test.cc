@@ -129,5 +129,17 @@ TEST(TriremeProgram, HangsUpWhenGenerateIsInterrupted) {
   EXPECT_TRUE(gone);
 }
 
+TEST(TriremeProgram, PrintsWhatABenchmarkHasSoFarAtCtrlC) {
+  ScriptedServer server([](int call, grpc::ServerContext* context, Writer* writer) {
+    return call == 0 ? SayHello(call, context, writer) : SayHelloAndHang(call, context, writer);
+  });
+  Program bench({"bench", "serve", "--concurrency", "2", "--warmup", "0", "--target", server.target()});
+  for (int i = 0; i < 3000 && server.requests().size() < 3; ++i) absl::SleepFor(absl::Milliseconds(10));
+  bench.Signal(SIGINT);
+  EXPECT_THAT(bench.ReadOutputUntil("Throughput"),
+              HasSubstr("3 sent: 1 finished, 0 failed, 2 interrupted (the run was "));
+  EXPECT_EQ(bench.Wait(), 0);
+}
+
 }  // namespace
 }  // namespace trireme::client

@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::string_view kUsage =
     "trireme bench: measures a running server\n\nBenchmarks:\n"
-    "  trireme bench serve  throughput and latencies under a load\n"
+    "  trireme bench serve         throughput and latencies under a load\n"
+    "  trireme bench interference  how much a long prompt that joins slows running streams\n"
     "\nFlags:\n  --help     show this text; after a benchmark, its flags\n  --version  show the version\n";
 
 }  // namespace
@@ -22,6 +23,7 @@ int RunBench(const Arguments& arguments, Terminal& terminal) {
   const std::string& name = arguments.front();
   const Arguments rest(arguments.begin() + 1, arguments.end());
   if (name == "serve") return RunBenchServe(rest, terminal);
+  if (name == "interference") return RunBenchInterference(rest, terminal);
   if (name == "--help" || name == "-h") {
     terminal.out << kUsage;
     return kExitOk;

@@ -15,5 +15,6 @@ int RunPlan(const Arguments& arguments, Terminal& terminal);
 // Picks the benchmark by the first argument.
 int RunBench(const Arguments& arguments, Terminal& terminal);
 int RunBenchServe(const Arguments& arguments, Terminal& terminal);
+int RunBenchInterference(const Arguments& arguments, Terminal& terminal);
 
 }  // namespace trireme::client

@@ -37,7 +37,8 @@ void LogAccepted(const CallRecord& record) {
 void LogEnd(const CallRecord& record) {
   std::vector<LogField> fields = Identity(record);
   const bool is_finished = record.status.ok() && record.finish_reason;
-  fields.push_back({"outcome", is_finished ? std::string(OutcomeName(*record.finish_reason)) : OutcomeName(record.status)});
+  fields.push_back(
+      {"outcome", is_finished ? std::string(OutcomeName(*record.finish_reason)) : OutcomeName(record.status)});
   AddStatus(record.status, fields);
   fields.push_back({"prompt_tokens", record.prompt_tokens});
   fields.push_back({"cached_tokens", record.cached_tokens});

@@ -19,6 +19,7 @@
 #include "base/mutex.h"
 #include "tests/end_to_end/load.h"
 #include "tests/end_to_end/server_process.h"
+#include "tests/server/metrics/scrape.h"
 #include "tests/support/sanitizers.h"
 
 namespace trireme::end_to_end {
@@ -163,6 +164,21 @@ class Soak {
   std::map<grpc::StatusCode, int> ends_ ABSL_GUARDED_BY(mutex_);
 };
 
+// Whatever happened to requests and workers. The server is idle.
+void ExpectMetricsAddUp(ServerProcess& server) {
+  const server::Scrape scrape(server.metrics_port());
+  const double accepted = scrape["trireme_requests_accepted_total"];
+  EXPECT_EQ(scrape.Sum("trireme_requests_finished_total"), accepted);
+  EXPECT_EQ(scrape["trireme_e2e_request_latency_seconds_count"], accepted);
+  EXPECT_EQ(scrape["trireme_request_generation_tokens_sum"], scrape["trireme_generation_tokens_total"]);
+  EXPECT_EQ(scrape["trireme_time_to_first_token_seconds_count"], scrape["trireme_request_decode_time_seconds_count"]);
+  EXPECT_LE(scrape["trireme_time_to_first_token_seconds_count"], accepted);
+  EXPECT_GE(scrape.Sum("trireme_request_failures_total"), scrape.Sum("trireme_requests_refused_total"));
+  EXPECT_EQ(scrape["trireme_requests_running"] + scrape["trireme_requests_waiting"], 0);
+  EXPECT_EQ(scrape["trireme_kv_blocks_used"], 0);
+  EXPECT_EQ(scrape["trireme_group_generation"], scrape["trireme_group_restarts_total"] + 1);
+}
+
 TEST(Soak, WhatIsFinishedIsRightAndNothingIsLeft) {
   const absl::Duration time = SoakTime();
   // Blocks for about four of the longest requests, so that running ones are preempted.
@@ -177,6 +193,7 @@ TEST(Soak, WhatIsFinishedIsRightAndNothingIsLeft) {
 
   ASSERT_TRUE(BecomesServingAgain(server));
   EXPECT_TRUE(BecomesIdle(server));
+  ExpectMetricsAddUp(server);
   const std::int64_t growth = ResidentBytes(server.pid()) - after_a_third;
   soak.ExpectSoloRuns();
   EXPECT_GT(soak.ends()[grpc::StatusCode::OK], kNumClients);

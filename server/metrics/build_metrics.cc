@@ -18,7 +18,7 @@ Histogram::BucketBoundaries DurationBuckets() {
 
 Histogram::BucketBoundaries CountBuckets() {
   Histogram::BucketBoundaries counts;
-  for (double count = 1; count <= 131072; count *= 2) counts.push_back(count);
+  for (int count = 1; count <= 131072; count *= 2) counts.push_back(count);
   return counts;
 }
 

@@ -29,11 +29,11 @@ Buckets BucketsOf(const double (&bounds)[kSize]) {
 }
 
 // 1, 2, 5, 10, 20, 50, ... as far as `max`.
-Buckets TokenBuckets(double max) {
+Buckets TokenBuckets(std::uint64_t max) {
   Buckets buckets;
-  for (double decade = 1; decade <= max; decade *= 10) {
-    for (const double step : {1, 2, 5}) {
-      if (decade * step <= max) buckets.push_back(decade * step);
+  for (std::uint64_t decade = 1; decade <= max; decade *= 10) {
+    for (const std::uint64_t step : {1, 2, 5}) {
+      if (decade * step <= max) buckets.push_back(static_cast<double>(decade * step));
     }
   }
   return buckets;

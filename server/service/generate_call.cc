@@ -38,10 +38,10 @@ GenerateCall* GenerateCall::Start(const CallEnvironment& environment, const grpc
 }
 
 GenerateCall::GenerateCall(const CallEnvironment& environment, const grpc::CallbackServerContext& context,
-                           grpc::ByteBuffer request)
+                           const grpc::ByteBuffer& request)
     : environment_(environment),
       deadline_(DeadlineOf(context)),
-      request_(std::move(request)),
+      request_(request),
       record_{.request_id = {}, .trace_id = TraceIdOf(context)} {
   environment_.open_calls->Enter();
 }

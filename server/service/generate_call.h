@@ -55,7 +55,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
 
  private:
   GenerateCall(const CallEnvironment& environment, const grpc::CallbackServerContext& context,
-               grpc::ByteBuffer request);
+               const grpc::ByteBuffer& request);
 
   // Parses, validates, tokenizes and hands the request to the engine.
   void Begin();

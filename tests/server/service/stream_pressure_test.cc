@@ -22,11 +22,10 @@ TEST(Streams, FreeTheirBlocksWhenTheClientCancels) {
   const auto reader = server.stub().Generate(&context, LongRequest());
   v1::GenerateResponse response;
   ASSERT_TRUE(reader->Read(&response));
-  const absl::Time cancelled_at = absl::Now();
   context.TryCancel();
   EXPECT_EQ(ReadAll(*reader).status.error_code(), grpc::StatusCode::CANCELLED);
   EXPECT_TRUE(server.BecomesIdle());
-  EXPECT_LT(absl::Now() - cancelled_at, absl::Seconds(1));  // the rest would take two
+  EXPECT_LT(server.group().num_steps(), 1000u) << "the whole answer takes more";
 }
 
 TEST(Streams, EndWhenTheirDeadlinePasses) {

@@ -76,6 +76,10 @@ class Run {
     const RequestRecord& record = records.front();
     if (record.outcome != Outcome::kFinished) return absl::CancelledError("the run was interrupted");
     if (record.arrivals.empty()) return absl::DataLossError("the joining request ended with no token");
+    if (record.cached_tokens > 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the server had ", record.cached_tokens, " tokens of the joining prompt in its prefix cache"));
+    }
     windows_.push_back({.begin = record.sent, .end = record.arrivals.front().at});
     return CheckStreams(streams_.WaitUntil([](const GroupProgress&) { return true; }, absl::InfinitePast()));
   }
@@ -135,14 +139,18 @@ absl::StatusOr<InterferenceReport> MeasureInterference(
     const InterferenceOptions& options, const v1::GetModelInfoResponse& model, v1::InferenceService::Stub* stub,
     const std::function<void(std::function<void()> interrupt)>& set_interrupt) {
   RETURN_IF_ERROR(CheckContext(options, model.max_model_len()));
+  const std::string salt = MakeCacheSalt();
   ASSIGN_OR_RETURN(Workload streams,
                    Workload::Make({.input_len = Fixed(options.stream_input_len),
                                    .output_len = Fixed(model.max_model_len() - options.stream_input_len),
-                                   .seed = options.seed},
+                                   .seed = options.seed,
+                                   .cache_salt = salt},
                                   model));
   ASSIGN_OR_RETURN(
       Workload joining,
-      Workload::Make({.input_len = Fixed(options.joining_len), .output_len = Fixed(1), .seed = options.seed}, model));
+      Workload::Make(
+          {.input_len = Fixed(options.joining_len), .output_len = Fixed(1), .seed = options.seed, .cache_salt = salt},
+          model));
   Run run(options, std::move(streams), std::move(joining), stub);
   set_interrupt([&run] { run.Interrupt(); });
   absl::StatusOr<InterferenceReport> report = Measure(run, options);

@@ -39,8 +39,8 @@ struct InterferenceReport {
 
 // `set_interrupt` is given a function that ends the run from any thread, with CANCELLED, and null when it may no longer
 // be called. Other errors: a request's own status; InvalidArgument where the server takes less than the long prompts
-// need; FailedPrecondition where a stream reached the end of its context before the last prompt had joined, or no
-// tokens came to compare.
+// need; FailedPrecondition where a stream reached the end of its context before the last prompt had joined, no tokens
+// came to compare, or the server had a prompt in its prefix cache.
 absl::StatusOr<InterferenceReport> MeasureInterference(
     const InterferenceOptions& options, const v1::GetModelInfoResponse& model, v1::InferenceService::Stub* stub,
     const std::function<void(std::function<void()> interrupt)>& set_interrupt);

@@ -1,6 +1,7 @@
 #include "client/bench/workload.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -85,12 +86,18 @@ PlannedRequest Workload::PlanFrom(Random random, std::uint64_t index) const {
     FillPrompt(prompt, request);
   }
   request.mutable_stopping()->set_max_tokens(num_output);
+  request.set_cache_salt(options_.cache_salt);
   if (options_.ignore_eos) request.mutable_stopping()->set_ignore_eos(true);
   request.mutable_sampling()->set_temperature(options_.temperature);
   request.mutable_sampling()->set_seed(sampling_seed);
   if (!options_.stream) request.set_stream(false);
   if (is_cancelled) planned.cancel_after_tokens = 1 + static_cast<std::uint32_t>(cancel_at * (num_output - 1));
   return planned;
+}
+
+std::string MakeCacheSalt() {
+  std::random_device random;
+  return absl::StrCat("bench-", absl::Hex(random(), absl::kZeroPad8), absl::Hex(random(), absl::kZeroPad8));
 }
 
 }  // namespace trireme::client

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -17,6 +18,7 @@ struct WorkloadOptions {
   LengthDistribution output_len = {.min = 64, .max = 64};
   std::vector<FilePrompt> prompts = {};  // in turn, over and over; none: made up
   std::uint64_t seed = 0;
+  std::string cache_salt = {};  // of every request: what other runs left in the server's prefix cache is not found
   float temperature = 0;
   bool ignore_eos = true;   // else outputs may end before output_len
   bool stream = true;       // else there is one message, and no time to first token
@@ -30,7 +32,7 @@ struct PlannedRequest {
 };
 
 // Made-up prompts are token ids, each of the vocabulary equally often but for the special ones that GetModelInfo names;
-// so no two share a beginning, and a prefix cache gains nothing. Thread-safe.
+// so hardly any two share a beginning, and within a run a prefix cache gains nothing. Thread-safe.
 class Workload {
  public:
   // InvalidArgument names the flags: lengths that together may exceed the model's context, or options that contradict
@@ -51,5 +53,8 @@ class Workload {
   std::uint32_t num_ordinary_tokens_ = 0;
   std::vector<std::uint32_t> special_ids_;  // ascending, each once
 };
+
+// Another one each time.
+std::string MakeCacheSalt();
 
 }  // namespace trireme::client

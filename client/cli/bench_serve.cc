@@ -114,6 +114,8 @@ absl::Status Complete(Flags* options) {
   }
   if (!options->serve.prompts_file.empty()) {
     ASSIGN_OR_RETURN(options->serve.workload.prompts, ReadPromptFile(options->serve.prompts_file));
+  } else {
+    options->serve.workload.cache_salt = MakeCacheSalt();
   }
   return absl::OkStatus();
 }

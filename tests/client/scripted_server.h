@@ -147,7 +147,8 @@ inline grpc::Status SayHello(int, grpc::ServerContext*, Writer* writer) {
 }
 
 // Tokens one by one, `gap` between them, and the last message; ends early if the client has gone.
-inline grpc::Status StreamTokens(int num_tokens, absl::Duration gap, grpc::ServerContext* context, Writer* writer) {
+inline grpc::Status StreamTokens(int num_tokens, absl::Duration gap, grpc::ServerContext* context, Writer* writer,
+                                 std::uint32_t cached_tokens = 1) {
   std::vector<std::uint32_t> ids;
   for (int i = 0; i < num_tokens; ++i) {
     if (i > 0) absl::SleepFor(gap);
@@ -158,7 +159,7 @@ inline grpc::Status StreamTokens(int num_tokens, absl::Duration gap, grpc::Serve
   }
   v1::GenerateResponse complete = CompleteOf("", ids);
   complete.mutable_complete()->mutable_usage()->set_prompt_tokens(3);
-  complete.mutable_complete()->mutable_usage()->set_cached_tokens(1);
+  complete.mutable_complete()->mutable_usage()->set_cached_tokens(cached_tokens);
   complete.mutable_complete()->mutable_usage()->set_completion_tokens(static_cast<std::uint32_t>(num_tokens));
   writer->Write(complete);
   return grpc::Status::OK;

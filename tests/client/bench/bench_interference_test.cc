@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "tests/client/run_line.h"
 #include "tests/client/scripted_server.h"
@@ -13,20 +16,34 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// Streams go on until they are cancelled, a token each 2 ms; a prompt of more than 50 tokens takes 300 ms to its one.
+// Streams go on until they are cancelled, a token each 2 ms. A prompt of more than 50 tokens takes 600 ms to its one, and
+// streams get no token while it does, but in its midst.
 class InterferenceServer {
  public:
   ScriptedServer& server() { return server_; }
+  void set_cached_tokens(std::uint32_t tokens) { cached_tokens_ = tokens; }
 
  private:
   grpc::Status Answer(int call, grpc::ServerContext* context, Writer* writer) {
     if (server_.requests().at(static_cast<std::size_t>(call)).token_ids().ids_size() > 50) {
-      absl::SleepFor(absl::Milliseconds(300));
-      return StreamTokens(1, absl::ZeroDuration(), context, writer);
+      for (int half = 0; half < 2; ++half) {
+        is_held_up_ = true;
+        absl::SleepFor(absl::Milliseconds(280));
+        is_held_up_ = false;
+        absl::SleepFor(absl::Milliseconds(20));
+      }
+      return StreamTokens(1, absl::ZeroDuration(), context, writer, cached_tokens_);
     }
-    return StreamTokens(1'000'000, absl::Milliseconds(2), context, writer);
+    while (writer->Write(ChunkOf("x", 10)) && !context->IsCancelled()) {
+      do {
+        absl::SleepFor(absl::Milliseconds(2));
+      } while (is_held_up_);
+    }
+    return grpc::Status::CANCELLED;
   }
 
+  std::atomic<bool> is_held_up_ = false;
+  std::atomic<std::uint32_t> cached_tokens_ = 0;
   ScriptedServer server_{
       [this](int call, grpc::ServerContext* context, Writer* writer) { return Answer(call, context, writer); }};
 };
@@ -48,17 +65,38 @@ TEST(BenchInterference, ComparesGapsBesideAPromptWithTheOthers) {
   EXPECT_GE(told["joining_ttft_ms"]["p50"], 300.0);
   EXPECT_GE(told["itl_alone_ms"]["count"], 1);
   EXPECT_GE(told["itl_beside_ms"]["count"], 1);
+  EXPECT_GE(told["itl_beside_ms"]["p99"], 280.0);
+  EXPECT_LT(told["itl_alone_ms"]["p50"], 280.0);
   EXPECT_NEAR(told["p99_ratio"].get<double>(),
               told["itl_beside_ms"]["p99"].get<double>() / told["itl_alone_ms"]["p99"].get<double>(), 1e-9);
+}
+
+TEST(BenchInterference, FindsNothingInThePrefixCache) {
+  InterferenceServer fake;
+  const Arguments line = {"bench",   "interference", "--target", fake.server().target(), "--streams",
+                          "1",       "--joins",      "1",        "--joining-len",        "200",
+                          "--quiet", "100ms"};
+  EXPECT_EQ(RunLine(line).exit_status, kExitOk);
+  EXPECT_EQ(RunLine(line).exit_status, kExitOk);
+  std::set<std::string> salts;
+  for (const v1::GenerateRequest& request : fake.server().requests()) salts.insert(request.cache_salt());
+  EXPECT_EQ(salts.size(), 2u) << "one for each run";
+  fake.set_cached_tokens(64);
+  const Ran ran = RunLine(line);
+  EXPECT_EQ(ran.exit_status, kExitFailed);
+  EXPECT_THAT(ran.err, HasSubstr("the server had 64 tokens of the joining prompt in its prefix cache"));
 }
 
 TEST(BenchInterference, FailsAboveTheRatioThatIsAllowed) {
   InterferenceServer fake;
   const Ran ran = RunLine({"bench", "interference", "--target", fake.server().target(), "--streams", "2", "--joins",
-                           "1", "--joining-len", "200", "--quiet", "1s", "--max-ratio", "0"});
+                           "1", "--joining-len", "200", "--quiet", "1s", "--max-ratio", "0.5"});
   EXPECT_EQ(ran.exit_status, kExitFailed);
   EXPECT_THAT(ran.out, HasSubstr("p99 between tokens while a prompt joins: "));
   EXPECT_THAT(ran.err, StartsWith("trireme bench interference: OUT_OF_RANGE: the p99 grows "));
+  const Ran allowed = RunLine({"bench", "interference", "--target", fake.server().target(), "--streams", "2", "--joins",
+                               "1", "--joining-len", "200", "--quiet", "1s", "--max-ratio", "1e6"});
+  EXPECT_EQ(allowed.exit_status, kExitOk) << allowed.err;
 }
 
 TEST(BenchInterference, SaysWhyItCannotBeMeasured) {

@@ -53,6 +53,16 @@ TEST(Workload, IsTheSameForTheSameSeedInAnyOrder) {
   EXPECT_NE(Make(other).Plan(10).request.SerializeAsString(), tenth);
 }
 
+TEST(Workload, SaltsEveryRequestOfARun) {
+  WorkloadOptions options = Mixed();
+  options.cache_salt = MakeCacheSalt();
+  const Workload workload = Make(options);
+  EXPECT_EQ(workload.Plan(0).request.cache_salt(), options.cache_salt);
+  EXPECT_EQ(workload.PlanWarmup(9).request.cache_salt(), options.cache_salt);
+  EXPECT_NE(MakeCacheSalt(), options.cache_salt);
+  EXPECT_EQ(Make(Mixed()).Plan(0).request.cache_salt(), "");
+}
+
 TEST(Workload, MakesPromptsOfAllOrdinaryTokens) {
   const Workload workload = Make(Mixed());
   std::set<std::uint32_t> ids;

@@ -44,11 +44,12 @@ class ServiceStatistics {
  public:
   virtual ~ServiceStatistics() = default;
 
-  // A Generate call ended before the engine took it. `code` is a status code's name in lower case.
+  // A Generate call ended before the engine took it, or a call of any method had no good token ("unauthenticated").
+  // `code` is a status code's name in lower case.
   virtual void OnRefused(std::string_view code) = 0;
 
-  // A Generate call ends with an error, whether the engine had taken it or not: before the client hears of it. `reason` is
-  // that of the ErrorInfo that the client gets.
+  // A Generate call ends with an error, whether the engine had taken it or not: before the client hears of it.
+  // `reason` is that of the ErrorInfo that the client gets.
   virtual void OnFailure(std::string_view code, std::string_view reason) = 0;
 };
 

@@ -1,5 +1,5 @@
-// What the log tells of a Generate call: its id, how it ended, how long things took, in figures. No text and no token of
-// prompt or output.
+// What the log tells of a Generate call: its id, how it ended, how long things took, in figures. No text and no token
+// of prompt or output.
 #pragma once
 #include <chrono>
 #include <cstdint>

@@ -43,8 +43,8 @@ class Violations {
 std::string ReasonOf(const absl::Status& status);
 
 // For the client: code, text (of at most 1,200 bytes), and the details in `grpc-status-details-bin`. A status without a
-// reason gets its code's name as one, or QUEUE_FULL, or KILLS_WORKERS; one that is IsRetryable and has no RetryInfo gets `retry_delay`.
-// Payloads of `status` that are not protobuf messages are our own and stay here.
+// reason gets its code's name as one, or QUEUE_FULL, or KILLS_WORKERS; one that is IsRetryable and has no RetryInfo gets
+// `retry_delay`. Payloads of `status` that are not protobuf messages are our own and stay here.
 grpc::Status ToGrpcStatus(absl::Status status, absl::Duration retry_delay);
 
 }  // namespace trireme::server

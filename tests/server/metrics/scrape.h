@@ -6,7 +6,8 @@
 namespace trireme::server {
 
 // Series by name and labels as they stand in the text: `trireme_rank_up{rank="0"}` → 1. A failure to connect, or a
-// line that does not parse, is a test failure. What the library tells of its own HTTP server (`exposer_...`) is left out.
+// line that does not parse, is a test failure. What the library tells of its own HTTP server (`exposer_...`) is left
+// out.
 class Scrape {
  public:
   explicit Scrape(int port, const std::string& path = "/metrics");

@@ -29,7 +29,7 @@ std::string ShowPace(const LoadOptions& load) {
 std::string ShowWorkload(const ServeOptions& options) {
   const WorkloadOptions& workload = options.workload;
   const std::string prompts = options.prompts_file.empty()
-                                  ? absl::StrCat("prompts of ", FormatFlagValue(workload.input_len), " random tokens")
+                                  ? absl::StrCat("random prompts of ", FormatFlagValue(workload.input_len), " tokens")
                                   : absl::StrCat("prompts from ", options.prompts_file);
   return absl::StrCat(prompts, ", outputs of ", FormatFlagValue(workload.output_len),
                       workload.ignore_eos ? " tokens, " : " tokens at most, ", workload.stream ? "" : "not streamed, ",

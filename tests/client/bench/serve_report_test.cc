@@ -48,7 +48,7 @@ TEST(ShowServeResult, TellsAllToPeople) {
   EXPECT_EQ(ShowServeResult(SomeResult()),
             R"(Server       trireme-server 0.1.0 at 127.0.0.1:8700: tiny, float32, 2 ranks, at most 256 tokens
 Load         open loop, 2.5 requests/s, Poisson arrivals
-Workload     prompts of 128 random tokens, outputs of 64 tokens, temperature 0, seed 0
+Workload     random prompts of 128 tokens, outputs of 64 tokens, temperature 0, seed 0
 Requests     4 sent: 2 finished, 1 failed, 1 cancelled as planned
 Time         4.00 s
 Throughput   0.50 requests/s, 25.0 output tokens/s, 100.0 tokens/s with the prompts'

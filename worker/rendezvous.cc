@@ -72,7 +72,7 @@ bool CountsFloats(CollectiveKind kind) {
 }  // namespace
 
 std::string ToString(const Collective& collective) {
-  const std::string name(KindName(collective.kind));
+  std::string name(KindName(collective.kind));
   if (collective.kind == CollectiveKind::kBarrier) return name;
   std::string text = absl::StrCat(name, " of ", collective.size, CountsFloats(collective.kind) ? " floats" : " bytes");
   if (collective.kind == CollectiveKind::kBroadcast) return absl::StrCat(text, " from rank ", collective.detail);

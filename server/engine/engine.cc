@@ -89,7 +89,10 @@ absl::Status Engine::Submit(Request request, std::shared_ptr<RequestObserver> ob
   return impl_->gate().Submit(std::move(request), std::move(observer));
 }
 
-void Engine::Cancel(const std::string& id, const RequestObserver* observer) { impl_->gate().Cancel(id, observer); }
+void Engine::Cancel(const std::string& id, const RequestObserver* observer, const absl::Status& why) {
+  impl_->gate().Cancel(id, observer, why);
+}
+
 bool Engine::Abort(const std::string& id) { return impl_->gate().Abort(id); }
 
 void Engine::OnGroupUp(const GroupCapacity& capacity) { impl_->gate().GroupUp(capacity); }

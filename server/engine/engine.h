@@ -67,9 +67,10 @@ class Engine final : public StepListener {
   // INVALID_ARGUMENT: prompt empty or too long for max_model_len, or max_tokens or n is 0.
   absl::Status Submit(Request request, std::shared_ptr<RequestObserver> observer);
 
-  // Ends the request with CANCELLED (the client has gone), if it is alive and `observer` is its own: so a late Cancel
-  // cannot hit the next request of that id. Its blocks are free within a step.
-  void Cancel(const std::string& id, const RequestObserver* observer);
+  // Ends the request with `why`, of which payloads are dropped, if it is alive and `observer` is its own: so a late
+  // Cancel cannot hit the next request of that id. Its blocks are free within a step. REQUIRES: !why.ok().
+  void Cancel(const std::string& id, const RequestObserver* observer,
+              const absl::Status& why = absl::CancelledError("cancelled by the client"));
 
   // Ends a request normally with FinishReason::kAborted and what there is. Returns whether it was alive.
   bool Abort(const std::string& id);

@@ -37,7 +37,7 @@ void EngineLoop::On(SubmitEvent event) {
 }
 
 void EngineLoop::On(CancelEvent event) {
-  if (requests_.contains(event.key)) Fail(event.key, absl::CancelledError("cancelled by the client"));
+  if (requests_.contains(event.key)) Fail(event.key, {event.code, event.why});
 }
 
 void EngineLoop::On(AbortEvent event) {

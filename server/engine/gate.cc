@@ -72,10 +72,12 @@ absl::Status Gate::Submit(Request request, std::shared_ptr<RequestObserver> obse
   return absl::OkStatus();
 }
 
-void Gate::Cancel(const std::string& id, const RequestObserver* observer) {
+void Gate::Cancel(const std::string& id, const RequestObserver* observer, const absl::Status& why) {
+  CHECK(!why.ok()) << "a request is cancelled with OK";
   MutexLock lock(mutex_);
   const auto found = alive_.find(id);
-  if (found != alive_.end() && found->second.observer == observer) PutLocked(CancelEvent{found->second.key});
+  if (found == alive_.end() || found->second.observer != observer) return;
+  PutLocked(CancelEvent{.key = found->second.key, .code = why.code(), .why = std::string(why.message())});
 }
 
 bool Gate::Abort(const std::string& id) {

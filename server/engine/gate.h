@@ -30,8 +30,12 @@ struct SubmitEvent {
   std::shared_ptr<RequestObserver> observer;
   std::chrono::steady_clock::time_point submitted;
 };
+// Here and in GroupDownEvent, what a status says and not the status: ThreadSanitizer does not see the counter of
+// references in Debian's Abseil, so one that two threads share looks like a race.
 struct CancelEvent {
   std::uint64_t key = 0;  // as in the SubmitEvent
+  absl::StatusCode code = absl::StatusCode::kCancelled;
+  std::string why;
 };
 struct AbortEvent {
   std::uint64_t key = 0;  // as in the SubmitEvent
@@ -40,8 +44,6 @@ struct GroupUpEvent {
   GroupCapacity capacity;
 };
 struct GroupDownEvent {
-  // Not the status: ThreadSanitizer does not see the counter of references in Debian's Abseil, so one that two threads
-  // share looks like a race.
   std::string cause;
   bool for_good = false;
 };
@@ -55,7 +57,8 @@ class Gate {
 
   // For callers: as in Engine.
   absl::Status Submit(Request request, std::shared_ptr<RequestObserver> observer) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Cancel(const std::string& id, const RequestObserver* observer) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Cancel(const std::string& id, const RequestObserver* observer, const absl::Status& why)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   bool Abort(const std::string& id) ABSL_LOCKS_EXCLUDED(mutex_);
   void Drain() ABSL_LOCKS_EXCLUDED(mutex_);
   bool WaitUntilIdle(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);

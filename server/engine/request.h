@@ -113,9 +113,9 @@ class RequestObserver {
   virtual void OnFinish(std::uint32_t index, const Finish& finish) = 0;
 
   // The last call otherwise. UNAVAILABLE or ABORTED (if a token was given out) when the worker group was lost for good,
-  // naming rank and cause, or the engine stops; DEADLINE_EXCEEDED; CANCELLED; RESOURCE_EXHAUSTED if a new group is too
-  // small for it; INTERNAL if the worker broke the protocol, if the model's numbers are broken, or if it KillsWorkers;
-  // INVALID_ARGUMENT if its settings leave no token to sample.
+  // naming rank and cause, or the engine stops; DEADLINE_EXCEEDED; what Cancel was given; RESOURCE_EXHAUSTED if a new
+  // group is too small for it; INTERNAL if the worker broke the protocol, if the model's numbers are broken, or if it
+  // KillsWorkers; INVALID_ARGUMENT if its settings leave no token to sample.
   virtual void OnError(const absl::Status& status) = 0;
 };
 

@@ -72,7 +72,8 @@ void GenerateCall::Submit(ValidatedGenerate validated) {
   CallRecord accepted;
   {
     MutexLock lock(mutex_);
-    if (is_finished_) return environment_.statistics->OnRefused("cancelled");  // meanwhile, by the client
+    // Meanwhile: the client is gone, or the deadline has passed.
+    if (is_finished_) return environment_.statistics->OnRefused(OutcomeName(record_.status));
     record_.request_id = request.id;
     record_.prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
     record_.max_tokens = request.stopping.max_tokens;
@@ -86,17 +87,17 @@ void GenerateCall::Submit(ValidatedGenerate validated) {
     return;
   }
   LogAccepted(accepted);
-  CancelIfFinished(accepted.request_id);
+  CancelIfGivenUp(accepted.request_id);
 }
 
 // A cancel that came before the engine knew the request went past it.
-void GenerateCall::CancelIfFinished(const std::string& id) {
-  bool is_finished = false;
+void GenerateCall::CancelIfGivenUp(const std::string& id) {
+  absl::Status status;
   {
     MutexLock lock(mutex_);
-    is_finished = is_finished_;
+    status = record_.status;
   }
-  if (is_finished) environment_.engine->Cancel(id, this);
+  if (!status.ok()) environment_.engine->Cancel(id, this, status);
 }
 
 void GenerateCall::Refuse(const absl::Status& status) {
@@ -113,7 +114,7 @@ void GenerateCall::GiveUp(const absl::Status& status) {
     FinishWith(status);
     id = record_.request_id;
   }
-  environment_.engine->Cancel(id, this);
+  environment_.engine->Cancel(id, this, status);
 }
 
 void GenerateCall::OnPromptLogprobs(std::span<const GeneratedToken> tokens) {

@@ -61,7 +61,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void Begin();
   absl::StatusOr<ValidatedGenerate> Read();
   void Submit(ValidatedGenerate validated);
-  void CancelIfFinished(const std::string& id);
+  void CancelIfGivenUp(const std::string& id);
 
   // Ends the call before the engine has taken it.
   void Refuse(const absl::Status& status);

@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
+#include "tests/server/engine/counting_statistics.h"
 #include "tests/server/engine/engine_fixture.h"
 
 namespace trireme::server {
@@ -30,6 +34,20 @@ TEST_P(EngineEarlyEndsTest, FreesBlocksOfACancelledRequestWithoutAStep) {
   const auto after = fake.Submit(next);
   ASSERT_TRUE(after->WaitForEnd());
   EXPECT_EQ(after->tokens(), Solo(next));
+}
+
+TEST_P(EngineEarlyEndsTest, EndsWithWhatTheCancelSays) {
+  CountingStatistics statistics;
+  EngineOverFake fake(options(), {64}, &statistics);
+  fake.group.BringUp();
+  fake.group.Pause(1);
+  const auto recorder = fake.Submit(MakeRequest("a", Prompt(5), 50));
+  ASSERT_TRUE(recorder->WaitForTokens(1));
+  fake.engine.Cancel("a", recorder.get(), absl::ResourceExhaustedError("the client reads too slowly"));
+  ASSERT_TRUE(recorder->WaitForEnd());
+  EXPECT_EQ(recorder->status(), absl::ResourceExhaustedError("the client reads too slowly"));
+  fake.engine.Stop();
+  EXPECT_EQ(statistics.ends, (std::map<std::string, std::uint64_t>{{"resource_exhausted", 1}}));
 }
 
 TEST_P(EngineEarlyEndsTest, CancelsAWaitingRequestAndNoOther) {

@@ -28,6 +28,18 @@ TEST(Streams, FreeTheirBlocksWhenTheClientCancels) {
   EXPECT_LT(server.group().num_steps(), 1000u) << "the whole answer takes more";
 }
 
+// Requests that metrics say have ended so.
+double NumEnded(TestServer& server, const std::string& outcome) {
+  double count = 0;
+  for (const prometheus::MetricFamily& family : server.metrics().registry()->Collect()) {
+    if (family.name != "trireme_requests_finished_total") continue;
+    for (const prometheus::ClientMetric& metric : family.metric) {
+      if (metric.label.at(0).value == outcome) count += metric.counter.value;
+    }
+  }
+  return count;
+}
+
 TEST(Streams, EndWhenTheirDeadlinePasses) {
   TestServer server({.group = TestGroup(absl::Milliseconds(2))});
   grpc::ClientContext context;
@@ -66,6 +78,8 @@ TEST(Streams, OfAClientThatDoesNotReadEndWithoutHoldingUpOthers) {
   EXPECT_EQ(result.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(ReasonOf(result.status), "SLOW_READER");
   EXPECT_LT(result.ChunkTokenIds().size(), 1021u);
+  EXPECT_EQ(NumEnded(server, "resource_exhausted"), 1);
+  EXPECT_EQ(NumEnded(server, "cancelled"), 0);
 }
 
 TEST(Streams, MergeTokensForAClientThatReadsSlowly) {

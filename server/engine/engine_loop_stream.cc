@@ -64,11 +64,12 @@ void EngineLoop::Stream(Sequence& sequence, const GeneratedToken& token) {
   group_->Register(*sequence.place, sequence.request->cache_salt, sequence.computed());
   Count(sequence);
   const AfterTokens wish = sequence.request->observer->OnTokens(sequence.index, {&token, 1});
-  std::optional<FinishReason> reason = sequence.ReasonToFinish(length_limit_);
-  std::optional<std::uint32_t> matched_stop_token_id;
-  if (reason == FinishReason::kEos || reason == FinishReason::kStop) matched_stop_token_id = token.token_id;
-  if (!reason && wish == AfterTokens::kStop) reason = FinishReason::kStop;
-  if (reason) Finish(sequence.key, *reason, matched_stop_token_id);
+  // The observer's wish goes first: it has seen a stop string, and says so.
+  if (wish == AfterTokens::kStop) return Finish(sequence.key, FinishReason::kStop);
+  const std::optional<FinishReason> reason = sequence.ReasonToFinish(length_limit_);
+  if (!reason) return;
+  const bool is_stop_token = reason == FinishReason::kEos || reason == FinishReason::kStop;
+  Finish(sequence.key, *reason, is_stop_token ? std::optional(token.token_id) : std::nullopt);
 }
 
 // Keeps times and counts of a token that has just come.

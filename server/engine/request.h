@@ -106,7 +106,7 @@ class RequestObserver {
   virtual void OnPromptLogprobs(std::span<const GeneratedToken> tokens) = 0;
 
   // Tokens that were sampled since the last call, at least one. A stop token or end of sequence is among them. kStop
-  // ends this sequence, with FinishReason::kStop.
+  // ends this sequence, with FinishReason::kStop, whatever else would end it with them.
   virtual AfterTokens OnTokens(std::uint32_t index, std::span<const GeneratedToken> tokens) = 0;
 
   // Once for each index if the request ended as it should.

@@ -6,7 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <string>
 
+#include "tests/server/engine/counting_statistics.h"
 #include "tests/server/engine/engine_fixture.h"
 
 namespace trireme::server {
@@ -71,6 +74,38 @@ TEST_P(EngineTest, SaysStopWhereTheEndOfSequenceIsAStopTokenToo) {
   const auto recorder = fake.Submit(request);
   ASSERT_TRUE(recorder->WaitForEnd());
   EXPECT_EQ(recorder->finish()->reason, FinishReason::kStop);  // and not kLength, though it is the last one, too
+}
+
+TEST_P(EngineTest, StopsWhereTheObserverWantsIt) {
+  EngineOverFake fake(options());
+  fake.group.BringUp();
+  const Request request = MakeRequest("a", Prompt(2), 9);
+  const auto recorder = std::make_shared<Recorder>(1, /*stops_after=*/3);
+  ASSERT_EQ(fake.engine.Submit(request, recorder), absl::OkStatus());
+  ASSERT_TRUE(recorder->WaitForEnd());
+  EXPECT_EQ(recorder->tokens(), FirstOf(Solo(request), 3));
+  EXPECT_EQ(recorder->finish()->reason, FinishReason::kStop);
+  EXPECT_EQ(recorder->finish()->matched_stop_token_id, std::nullopt);
+}
+
+TEST_P(EngineTest, SaysStopWhereTheObserverWantsItAtATokenThatEndsItAnyway) {
+  CountingStatistics statistics;
+  EngineOverFake fake(options(), {64}, &statistics);
+  fake.group.BringUp();
+  const Request last = MakeRequest("last token", Prompt(2), 3);
+  Request eos = MakeRequest("end of sequence", Prompt(2), 9);
+  eos.stopping.eos_token_ids = {Solo(eos)[2]};
+  Request stop = MakeRequest("stop token", Prompt(2), 9);
+  stop.stopping.stop_token_ids = {Solo(stop)[2]};
+  for (const Request& request : {last, eos, stop}) {
+    const auto recorder = std::make_shared<Recorder>(1, /*stops_after=*/3);
+    ASSERT_EQ(fake.engine.Submit(request, recorder), absl::OkStatus());
+    ASSERT_TRUE(recorder->WaitForEnd());
+    EXPECT_EQ(recorder->finish()->reason, FinishReason::kStop) << request.id;
+    EXPECT_EQ(recorder->finish()->matched_stop_token_id, std::nullopt) << request.id;
+  }
+  fake.engine.Stop();
+  EXPECT_EQ(statistics.ends, (std::map<std::string, std::uint64_t>{{"stop", 3}}));
 }
 
 TEST_P(EngineTest, EndsWhenTheContextIsFull) {

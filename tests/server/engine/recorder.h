@@ -2,6 +2,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -19,7 +20,9 @@ namespace trireme::server {
 // Of a request with `n` sequences. Thread-safe. A call after the end, or a second end, is a test failure.
 class Recorder final : public RequestObserver {
  public:
-  explicit Recorder(std::uint32_t n = 1) : sequences_(n) {}
+  // Says kStop once a sequence has `stops_after` tokens.
+  explicit Recorder(std::uint32_t n = 1, std::size_t stops_after = SIZE_MAX)
+      : stops_after_(stops_after), sequences_(n) {}
 
   void OnPromptLogprobs(std::span<const GeneratedToken> tokens) override {
     MutexLock lock(mutex_);
@@ -39,7 +42,7 @@ class Recorder final : public RequestObserver {
       last_ = token;
     }
     changed_.SignalAll();
-    return AfterTokens::kContinue;
+    return sequence.tokens.size() >= stops_after_ ? AfterTokens::kStop : AfterTokens::kContinue;
   }
 
   void OnFinish(std::uint32_t index, const Finish& finish) override {
@@ -121,6 +124,7 @@ class Recorder final : public RequestObserver {
     return copy;
   }
 
+  const std::size_t stops_after_;
   mutable Mutex mutex_;
   CondVar changed_;
   int num_ends_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -138,6 +138,7 @@ class WorkerGroup::Supervisor : public ControlEvents {
   Mailbox mailbox_;
   StepChannel channel_;
   mutable Mutex status_mutex_;
+    status_.is_up = false;  // from now on, though the processes may have a moment left to leave
   GroupStatus status_ ABSL_GUARDED_BY(status_mutex_);
   Mutex join_mutex_;
   std::thread thread_ ABSL_GUARDED_BY(join_mutex_);

@@ -272,6 +272,7 @@ TEST_F(WorkerGroupTest, AFrozenRankIsNamedWithItsSteps) {
   const pid_t pid = PidOf(1);
   kill(pid, SIGSTOP);
   EXPECT_EQ(ExpectLoss(),
+  EXPECT_FALSE(group_->status().is_up) << "though the frozen one has half a second to leave";
             "rank 1 (pid " + std::to_string(pid) + ") sent no heartbeat for 1s; last step begun 1, finished 1");
   ASSERT_TRUE(listener_.NextUp().has_value());
   EXPECT_EQ(KindAndRank(), "timed_out 1");

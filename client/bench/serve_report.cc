@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "base/flags.h"
 #include "base/version.h"
 #include "client/bench/latency_table.h"

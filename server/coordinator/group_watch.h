@@ -57,8 +57,6 @@ class GroupWatch {
   // The rank that is late, if one is.
   std::optional<LateRank> Check(absl::Time now) const;
 
-  const RankProgress& progress(int rank) const { return ranks_[rank].progress; }
-
  private:
   struct RankState {
     std::string name;

@@ -51,7 +51,6 @@ void Ranks::OnHeartbeat(int rank, const RankProgress& progress, const RankTimes&
   RankStatus& status = ranks_[rank].status;
   status.loaded_bytes = progress.loaded_bytes;
   status.total_bytes = progress.total_bytes;
-  status.last_step_begun = progress.last_step_begun;
   status.last_step_finished = progress.last_step_finished;
   status.times = times;
   status.last_heartbeat = MonotonicNow();

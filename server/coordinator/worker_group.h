@@ -72,7 +72,6 @@ struct RankStatus {
   std::uint64_t weight_bytes = 0;  // these three are 0 until ready
   std::uint64_t bytes_read = 0;
   std::uint64_t kv_cache_bytes = 0;
-  std::uint64_t last_step_begun = 0;
   std::uint64_t last_step_finished = 0;
   RankTimes times = {};
   std::optional<absl::Time> last_heartbeat = {};  // by MonotonicNow(); nothing before the first

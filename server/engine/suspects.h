@@ -41,7 +41,6 @@ class Suspects {
   void Forget(std::uint64_t key) { suspects_.erase(key); }
 
   bool Contains(std::uint64_t key) const { return suspects_.contains(key); }
-  bool empty() const { return suspects_.empty(); }
 
  private:
   struct Suspect {

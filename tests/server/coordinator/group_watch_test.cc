@@ -62,9 +62,10 @@ TEST_F(GroupWatchTest, NoHeartbeatIsDueBeforeTheRanksAreConfigured) {
 TEST_F(GroupWatchTest, AFrozenRankIsNamedWithItsLastSteps) {
   Serve(At(1));
   watch_.OnStepSent(17, At(1));
-  BeatAll({.loaded_bytes = 8, .total_bytes = 8, .last_step_begun = 17, .last_step_finished = 16}, At(2));
-  watch_.OnHeartbeat(0, watch_.progress(0), At(7));
-  watch_.OnHeartbeat(1, watch_.progress(1), At(7));
+  const RankProgress progress{.loaded_bytes = 8, .total_bytes = 8, .last_step_begun = 17, .last_step_finished = 16};
+  BeatAll(progress, At(2));
+  watch_.OnHeartbeat(0, progress, At(7));
+  watch_.OnHeartbeat(1, progress, At(7));
   EXPECT_EQ(Late(At(7)), "");
   EXPECT_EQ(Late(At(7.1)), "rank 2 (pid 12) sent no heartbeat for 5s; last step begun 17, finished 16");
 }

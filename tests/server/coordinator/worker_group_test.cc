@@ -160,7 +160,6 @@ TEST_F(WorkerGroupTest, TellsWhatItKnowsOfItsRanks) {
     EXPECT_EQ(of_rank.weight_bytes, 4096u);
     EXPECT_EQ(of_rank.bytes_read, 2048u);
     EXPECT_EQ(of_rank.kv_cache_bytes, 1024u);
-    EXPECT_EQ(of_rank.last_step_begun, 1u);
     EXPECT_EQ(of_rank.last_step_finished, 1u);
     EXPECT_TRUE(of_rank.last_heartbeat.has_value());
     EXPECT_EQ(of_rank.times.num_collectives, 1u) << "the step's, but not that of loading";

@@ -17,17 +17,6 @@ v1::Timings ToProto(const RequestTimings& timings) {
   return proto;
 }
 
-std::optional<absl::Duration> Earlier(std::optional<absl::Duration> a, std::optional<absl::Duration> b) {
-  return a && b ? std::min(a, b) : a ? a : b;
-}
-
-// Of several continuations: when the first began, and when the last ended.
-RequestTimings Joined(const RequestTimings& a, const RequestTimings& b) {
-  return {.first_scheduled = Earlier(a.first_scheduled, b.first_scheduled),
-          .first_token = Earlier(a.first_token, b.first_token),
-          .finished = std::max(a.finished, b.finished)};
-}
-
 }  // namespace
 
 GenerationOutput::GenerationOutput(OutputPlan plan) : plan_(std::move(plan)) {
@@ -42,9 +31,13 @@ AfterTokens GenerationOutput::Add(std::uint32_t index, std::span<const Generated
 
 void GenerationOutput::End(std::uint32_t index, const Finish& finish) {
   continuations_.at(index).End(finish);
-  ++num_ended_;
   num_cached_tokens_ = finish.cached_tokens;
-  timings_ = Joined(timings_, finish.timings);
+  timings_ = finish.timings;
+}
+
+bool GenerationOutput::is_ended() const {
+  return std::all_of(continuations_.begin(), continuations_.end(),
+                     [](const ContinuationOutput& continuation) { return continuation.is_ended(); });
 }
 
 bool GenerationOutput::has_delta() const {

@@ -25,7 +25,7 @@ class GenerationOutput {
   void End(std::uint32_t index, const Finish& finish);
 
   // Whether all continuations have ended.
-  bool is_ended() const { return num_ended_ == continuations_.size(); }
+  bool is_ended() const;
 
   // Whether there is something that no chunk has told yet. Never in an answer that is no stream.
   bool has_delta() const;
@@ -43,9 +43,8 @@ class GenerationOutput {
   const OutputPlan plan_;
   std::vector<ContinuationOutput> continuations_;
   std::size_t next_ = 0;  // whose turn it is
-  std::size_t num_ended_ = 0;
   std::uint32_t num_cached_tokens_ = 0;
-  RequestTimings timings_;
+  RequestTimings timings_;  // as the last that ended told them: they are the request's
 };
 
 }  // namespace trireme::server

@@ -360,12 +360,12 @@ TEST(SeveralContinuations, TakeTurnsAndAreCountedTogether) {
   output.TakeChunk();
   Finish early, late;
   early.timings = {.first_scheduled = absl::Seconds(1), .first_token = absl::Seconds(3), .finished = absl::Seconds(4)};
-  late.timings = {.first_scheduled = absl::Seconds(2), .first_token = absl::Seconds(2), .finished = absl::Seconds(9)};
+  late.timings = {.first_scheduled = absl::Seconds(1), .first_token = absl::Seconds(3), .finished = absl::Seconds(9)};
   late.reason = FinishReason::kTimeLimit;
   output.End(2, early);
-  output.End(0, late);
-  EXPECT_FALSE(output.is_ended());
   output.End(1, early);
+  EXPECT_FALSE(output.is_ended());
+  output.End(0, late);
   ASSERT_TRUE(output.is_ended());
   const v1::Complete complete = output.TakeComplete().complete();
   ASSERT_EQ(complete.completions_size(), 3);
@@ -375,7 +375,7 @@ TEST(SeveralContinuations, TakeTurnsAndAreCountedTogether) {
   EXPECT_EQ(complete.usage().prompt_tokens(), 5u);
   EXPECT_EQ(complete.usage().completion_tokens(), 10u);
   EXPECT_EQ(complete.timings().first_scheduled().seconds(), 1);
-  EXPECT_EQ(complete.timings().first_token().seconds(), 2);
+  EXPECT_EQ(complete.timings().first_token().seconds(), 3);
   EXPECT_EQ(complete.timings().finished().seconds(), 9);
 }
 

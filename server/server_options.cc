@@ -163,8 +163,9 @@ FlagParser ServerFlags(ServerOptions& options) {
   AddSchedulingFlags(options, flags);
   flags.AddInRange<std::uint32_t>(
       "max-group-restarts", "N",
-      "times in ten minutes that lost workers are started again; one more loss ends the server", 1, kMaxGroupRestarts,
-      &options.max_group_restarts);
+      "times in ten minutes that lost workers are started again; one more loss ends the server. Losses that a request "
+      "was found to be to blame for, by the second, do not count",
+      1, kMaxGroupRestarts, &options.max_group_restarts);
   flags.Add("drain-timeout", "DURATION", "how long running requests may go on after SIGTERM", &options.drain_timeout);
   flags.AddParsed("worker-binary", "PATH", "trireme-worker; default: beside this program",
                   [&options](std::string_view text) {

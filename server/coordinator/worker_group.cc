@@ -22,7 +22,7 @@ namespace trireme::server {
 class WorkerGroup::Supervisor : public ControlEvents {
  public:
   Supervisor(const WorkerGroupOptions& options, StepListener* listener)
-      : options_(options), channel_(listener, [this](PeerId peer, std::string why) {
+      : options_(options), policy_(options.restarts), channel_(listener, [this](PeerId peer, std::string why) {
           mailbox_.Post({peer, BrokenEvent{std::move(why)}});
         }) {}
   ~Supervisor() override { Finish(Order::kStop, absl::InfinitePast()); }
@@ -48,6 +48,11 @@ class WorkerGroup::Supervisor : public ControlEvents {
 
   StepChannel& channel() { return channel_; }
 
+  void ExcuseLosses(std::span<const std::uint64_t> generations) {
+    MutexLock lock(policy_mutex_);
+    policy_.Excuse(generations);
+  }
+
   GroupStatus status() const {
     MutexLock lock(status_mutex_);
     return status_;
@@ -69,7 +74,6 @@ class WorkerGroup::Supervisor : public ControlEvents {
 
  private:
   void Main() {
-    RestartPolicy policy(options_.restarts);
     for (std::uint64_t number = 1; mailbox_.order() == Order::kRun; ++number) {
       Generation generation(Context(), number);
       BeginStatus(number);
@@ -78,7 +82,7 @@ class WorkerGroup::Supervisor : public ControlEvents {
         end_ = FollowOrder(generation);
         return;
       }
-      const std::optional<absl::Duration> backoff = cause->is_final ? std::nullopt : policy.OnLoss(MonotonicNow());
+      const std::optional<absl::Duration> backoff = cause->is_final ? std::nullopt : BackoffAfter(number);
       Lose(generation, *cause, /*for_good=*/!backoff);
       if (!backoff) {
         end_ = cause->status;
@@ -87,6 +91,11 @@ class WorkerGroup::Supervisor : public ControlEvents {
       }
       AwaitOrder(MonotonicNow() + *backoff);
     }
+  }
+
+  std::optional<absl::Duration> BackoffAfter(std::uint64_t lost_generation) {
+    MutexLock lock(policy_mutex_);
+    return policy_.OnLoss(lost_generation, MonotonicNow());
   }
 
   GenerationContext Context() {
@@ -129,16 +138,18 @@ class WorkerGroup::Supervisor : public ControlEvents {
   }
   void EndStatus(const Cause& cause, bool for_good) {
     MutexLock lock(status_mutex_);
+    status_.is_up = false;  // from now on, though the processes may have a moment left to leave
     status_.is_given_up = for_good;
     status_.last_loss = {cause, absl::Now()};
   }
 
   const WorkerGroupOptions& options_;
+  Mutex policy_mutex_;
+  RestartPolicy policy_ ABSL_GUARDED_BY(policy_mutex_);
   Roster roster_;
   Mailbox mailbox_;
   StepChannel channel_;
   mutable Mutex status_mutex_;
-    status_.is_up = false;  // from now on, though the processes may have a moment left to leave
   GroupStatus status_ ABSL_GUARDED_BY(status_mutex_);
   Mutex join_mutex_;
   std::thread thread_ ABSL_GUARDED_BY(join_mutex_);
@@ -162,6 +173,7 @@ absl::Status WorkerGroup::Start(StepListener* listener) {
 }
 
 void WorkerGroup::Send(const StepCommand& command) { supervisor_->channel().Send(command); }
+void WorkerGroup::ExcuseLosses(std::span<const std::uint64_t> generations) { supervisor_->ExcuseLosses(generations); }
 
 absl::Status WorkerGroup::Drain(absl::Time deadline) {
   if (supervisor_ == nullptr) return absl::OkStatus();

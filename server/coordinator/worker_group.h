@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -107,6 +108,7 @@ class WorkerGroup : public StepLink {
   absl::Status Start(StepListener* listener);
 
   void Send(const StepCommand& command) override;
+  void ExcuseLosses(std::span<const std::uint64_t> generations) override;
 
   // Lets the workers finish the steps they have and leave with status 0; kills what is left at `deadline`. OK if all
   // left by themselves; DEADLINE_EXCEEDED or the cause otherwise. No process is left in either case, and the listener

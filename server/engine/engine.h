@@ -86,7 +86,7 @@ class Engine final : public StepListener {
   // When a group is lost, its running requests go back to the queue and are computed anew by the next: their observers
   // notice a pause, and then the same tokens as ever. Only if it is down for good do they end, and those that wait,
   // too: UNAVAILABLE, or ABORTED if a token was given out. One that is to blame for two losses (suspects.h) ends alone,
-  // with INTERNAL.
+  // with INTERNAL; and whoever comes with a prompt of which two have ended so (convicted_prompts.h).
   void OnGroupUp(const GroupCapacity& capacity) override;
   void OnStepResult(StepResult result) override;
   void OnGroupDown(const absl::Status& cause, bool for_good) override;

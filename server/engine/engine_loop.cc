@@ -34,6 +34,7 @@ void EngineLoop::On(SubmitEvent event) {
   ActiveRequest& request = requests_.try_emplace(key, std::move(event)).first->second;
   for (std::uint32_t index = 0; index < request.n; ++index) waiting_.try_emplace(key + index, &request, index);
   if (request.expires != absl::InfiniteFuture()) expiries_.emplace(request.expires, key);
+  EndIfConvicted(request);
 }
 
 void EngineLoop::On(CancelEvent event) {
@@ -77,15 +78,28 @@ void EngineLoop::EndTooLong() {
 
 void EngineLoop::On(GroupDownEvent event) {
   const std::vector<StepPart> lost = PartsInFlight();
+  const std::uint64_t generation = group_.has_value() ? group_->generation() : 0;
   group_.reset();
   in_flight_.clear();
-  num_resumptions_ += running_.size();
-  while (!running_.empty()) Suspend(running_.begin()->first);
-  gate_.Publish(CurrentLoads());
-  if (const std::optional<Suspects::Conviction> convicted = suspects_.OnLoss(lost, event.cause)) {
-    Fail(Find(convicted->key)->request->key, KillsWorkersError(convicted->reason));
-  }
+  std::vector<std::uint64_t> suspended;
+  while (!running_.empty()) Suspend(suspended.emplace_back(running_.begin()->first));
+  if (const auto conviction = suspects_.OnLoss(lost, {generation, event.cause})) Convict(*conviction);
   if (event.for_good) FailAll(waiting_, absl::StrCat("the worker group was lost: ", event.cause));
+  for (const std::uint64_t key : suspended) num_resumptions_ += Find(key) != nullptr;
+  gate_.Publish(CurrentLoads());
+}
+
+void EngineLoop::Convict(const Suspects::Conviction& conviction) {
+  link_.ExcuseLosses(conviction.generations);
+  const ActiveRequest& convict = *Find(conviction.key)->request;
+  convicted_prompts_.Add(convict.prompt, absl::Now());
+  Fail(convict.key, KillsWorkersError(conviction.reason));
+  for (auto next = requests_.begin(); next != requests_.end();) EndIfConvicted((next++)->second);
+}
+
+void EngineLoop::EndIfConvicted(const ActiveRequest& request) {
+  if (!convicted_prompts_.Refuse(request.prompt, absl::Now())) return;
+  Fail(request.key, KillsWorkersError("requests with the same prompt have killed their workers; it is refused"));
 }
 
 // Of sequences that are alive.

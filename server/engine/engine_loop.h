@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/engine/active_request.h"
+#include "server/engine/convicted_prompts.h"
 #include "server/engine/engine.h"
 #include "server/engine/gate.h"
 #include "server/engine/group_ledger.h"
@@ -65,6 +66,8 @@ class EngineLoop {
   void EndExpired(const ActiveRequest& request);
   void EndTooLong();
   std::vector<StepPart> PartsInFlight();
+  void Convict(const Suspects::Conviction& conviction);
+  void EndIfConvicted(const ActiveRequest& request);
 
   // Admit, schedule, send.
   void SendSteps();
@@ -108,6 +111,7 @@ class EngineLoop {
   Sequences waiting_;
   Suspects suspects_;                                        // among both
   std::set<std::pair<absl::Time, std::uint64_t>> expiries_;  // of requests that have one
+  ConvictedPrompts convicted_prompts_;
   std::uint64_t num_preemptions_ = 0;
   std::uint64_t num_resumptions_ = 0;
 

@@ -92,6 +92,11 @@ class StepLink {
   // Sends a step to every rank. Returns at once. A step of a generation that is not up is dropped: OnGroupDown has been
   // or will be called. Called on the engine's thread.
   virtual void Send(const StepCommand& command) = 0;
+
+  // The losses of these generations were one request's doing, and it has ended: they say nothing against the group. May
+  // name some that are long past. Returns at once. Called on the engine's thread, before it sends to a generation that
+  // came up later: so before that can be lost to a step.
+  virtual void ExcuseLosses(std::span<const std::uint64_t> generations) = 0;
 };
 
 }  // namespace trireme::server

@@ -8,7 +8,7 @@
 
 namespace trireme::server {
 
-std::optional<Suspects::Conviction> Suspects::OnLoss(std::span<const StepPart> in_flight, std::string_view cause) {
+std::optional<Suspects::Conviction> Suspects::OnLoss(std::span<const StepPart> in_flight, const Loss& loss) {
   std::map<std::uint64_t, std::uint32_t> num_computed;
   for (const StepPart& part : in_flight) {
     std::uint32_t& most = num_computed[part.key];
@@ -16,23 +16,30 @@ std::optional<Suspects::Conviction> Suspects::OnLoss(std::span<const StepPart> i
   }
   const auto is_suspect = [this](const auto& of_key) { return Contains(of_key.first); };
   if (std::count_if(num_computed.begin(), num_computed.end(), is_suspect) == 1) {
-    return Convict(std::find_if(num_computed.begin(), num_computed.end(), is_suspect)->first, cause);
+    return Convict(std::find_if(num_computed.begin(), num_computed.end(), is_suspect)->first, loss);
   }
   for (const auto& [key, count] : num_computed) {
     Suspect& suspect = suspects_[key];
     suspect.num_computed = std::max(suspect.num_computed, count);
-    suspect.causes.emplace_back(cause);
+    suspect.losses.push_back(loss);
   }
   return std::nullopt;
 }
 
-Suspects::Conviction Suspects::Convict(std::uint64_t key, std::string_view cause) {
-  const std::vector<std::string> former = std::move(suspects_.at(key).causes);
+Suspects::Conviction Suspects::Convict(std::uint64_t key, const Loss& last) {
+  std::vector<Loss> losses = std::move(suspects_.at(key).losses);
+  losses.push_back(last);
   Forget(key);
-  return {.key = key,
-          .reason = absl::StrCat("the request kills its workers: they were lost ", former.size() + 1,
-                                 " times while it was computed, at last with no other suspect. The causes: ",
-                                 absl::StrJoin(former, "; "), "; ", std::string(cause))};
+  std::vector<std::string> causes;
+  Conviction conviction{.key = key, .reason = {}, .generations = {}};
+  for (const Loss& loss : losses) {
+    causes.push_back(loss.cause);
+    conviction.generations.push_back(loss.generation);
+  }
+  conviction.reason = absl::StrCat(
+      "the request kills its workers: they were lost ", losses.size(),
+      " times while it was computed, at last with no other suspect. The causes: ", absl::StrJoin(causes, "; "));
+  return conviction;
 }
 
 void Suspects::OnDone(const StepPart& part) {

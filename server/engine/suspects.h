@@ -11,7 +11,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace trireme::server {
@@ -25,14 +24,19 @@ struct StepPart {
 // Not thread-safe: the engine's thread owns it.
 class Suspects {
  public:
+  struct Loss {
+    std::uint64_t generation = 0;  // of the group that was lost
+    std::string cause;
+  };
   struct Conviction {
     std::uint64_t key = 0;
-    std::string reason;  // for people: the number of losses and their causes
+    std::string reason;                      // for people: the number of losses and their causes
+    std::vector<std::uint64_t> generations;  // of the groups that it cost
   };
 
   // The group was lost with these parts in flight, of sequences that are alive; a sequence may be there several times.
   // If exactly one suspect is among them, it is the culprit and is forgotten here; otherwise all of them are suspects.
-  std::optional<Conviction> OnLoss(std::span<const StepPart> in_flight, std::string_view cause);
+  std::optional<Conviction> OnLoss(std::span<const StepPart> in_flight, const Loss& loss);
 
   // The step of this part came back.
   void OnDone(const StepPart& part);
@@ -44,11 +48,11 @@ class Suspects {
 
  private:
   struct Suspect {
-    std::uint32_t num_computed = 0;   // it is cleared once so many tokens of it are computed
-    std::vector<std::string> causes;  // of the losses at which it was in flight
+    std::uint32_t num_computed = 0;  // it is cleared once so many tokens of it are computed
+    std::vector<Loss> losses;        // at which it was in flight
   };
 
-  Conviction Convict(std::uint64_t key, std::string_view cause);
+  Conviction Convict(std::uint64_t key, const Loss& last);
 
   std::map<std::uint64_t, Suspect> suspects_;
 };

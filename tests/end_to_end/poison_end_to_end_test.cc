@@ -64,8 +64,8 @@ TEST(Poison, EndsAloneAfterTwoLossesWhileTenOthersFinish) {
   const std::vector<std::vector<std::uint32_t>> solo = SoloAnswers();
   ASSERT_EQ(solo.size(), kNumInnocents);
   setenv("TRIREME_TEST_DEADLY_TOKEN", std::to_string(kDeadlyToken).c_str(), 1);
-  ServerProcess server(TRIREME_FIXTURES "/hf/text_llama",
-                       {"--dtype", "float32", "--tp-degree", "2", "--worker-binary", TRIREME_FAULTY_WORKER});
+  ServerProcess server(TRIREME_FIXTURES "/hf/text_llama", {"--dtype", "float32", "--tp-degree", "2", "--worker-binary",
+                                                           TRIREME_FAULTY_WORKER, "--max-group-restarts", "2"});
   ASSERT_TRUE(server.BecomesServing());
   v1::InferenceService::Stub& stub = server.stub();
   std::vector<Answer> answers(kNumInnocents);
@@ -89,6 +89,13 @@ TEST(Poison, EndsAloneAfterTwoLossesWhileTenOthersFinish) {
     EXPECT_EQ(answers[i].ids, solo[i]) << "stream " << i;
   }
   EXPECT_EQ(server.ServerInfo().group_restarts(), 2u);
+
+  // A client that does not take no for an answer: these losses do not count, and are the last.
+  EXPECT_EQ(server::ReasonOf(Generate(stub, poison).status), "KILLS_WORKERS");
+  ASSERT_TRUE(server.BecomesServing(/*generation=*/5));
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(server::ReasonOf(Generate(stub, poison).status), "KILLS_WORKERS");
+  EXPECT_EQ(server.ServerInfo().group_restarts(), 4u);
+  EXPECT_EQ(Generate(stub, Innocent(0)).ids, solo[0]);
 }
 
 }  // namespace

@@ -138,6 +138,16 @@ std::uint64_t FakeWorkerGroup::num_computed_tokens() {
   return num_computed_tokens_;
 }
 
+std::vector<std::uint64_t> FakeWorkerGroup::excused() {
+  MutexLock lock(mutex_);
+  return excused_;
+}
+
+void FakeWorkerGroup::ExcuseLosses(std::span<const std::uint64_t> generations) {
+  MutexLock lock(mutex_);
+  excused_.insert(excused_.end(), generations.begin(), generations.end());
+}
+
 void FakeWorkerGroup::Send(const StepCommand& command) {
   MutexLock lock(mutex_);
   if (!is_up_ || command.generation != generation_) return;

@@ -67,7 +67,11 @@ class FakeWorkerGroup final : public StepLink {
   // Times that it came up.
   std::uint64_t generation();
 
+  // Generations whose loss was excused, in the order in which that was said.
+  std::vector<std::uint64_t> excused();
+
   void Send(const StepCommand& command) override;
+  void ExcuseLosses(std::span<const std::uint64_t> generations) override;
 
  private:
   struct Slot {
@@ -109,6 +113,7 @@ class FakeWorkerGroup final : public StepLink {
   std::uint64_t last_sent_ ABSL_GUARDED_BY(mutex_) = 0;
   std::uint64_t num_steps_ ABSL_GUARDED_BY(mutex_) = 0;
   std::uint64_t num_computed_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::uint64_t> excused_ ABSL_GUARDED_BY(mutex_);
   std::deque<StepCommand> steps_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::uint32_t> num_kv_blocks_ ABSL_GUARDED_BY(mutex_);
   std::vector<Slot> slots_ ABSL_GUARDED_BY(mutex_);

@@ -271,8 +271,8 @@ TEST_F(WorkerGroupTest, AFrozenRankIsNamedWithItsSteps) {
   const pid_t pid = PidOf(1);
   kill(pid, SIGSTOP);
   EXPECT_EQ(ExpectLoss(),
-  EXPECT_FALSE(group_->status().is_up) << "though the frozen one has half a second to leave";
             "rank 1 (pid " + std::to_string(pid) + ") sent no heartbeat for 1s; last step begun 1, finished 1");
+  EXPECT_FALSE(group_->status().is_up) << "though the frozen one has half a second to leave";
   ASSERT_TRUE(listener_.NextUp().has_value());
   EXPECT_EQ(KindAndRank(), "timed_out 1");
 }
@@ -373,6 +373,23 @@ TEST_F(WorkerGroupTest, GivesUpWhenItIsLostTooOften) {
   group_->Stop();
   EXPECT_TRUE(given_up);
   EXPECT_EQ(group_->status().num_restarts, 2u);
+}
+
+TEST_F(WorkerGroupTest, DoesNotGiveUpForLossesThatAreExcused) {
+  WorkerGroupOptions options = Options(1);
+  options.restarts = {.max_restarts = 1, .first_backoff = absl::Milliseconds(1)};
+  StartAndAwaitUp(options);
+  for (std::uint64_t generation = 1; generation <= 4; ++generation) {
+    kill(PidOf(0), SIGKILL);
+    ExpectLoss();
+    group_->ExcuseLosses({&generation, 1});
+    ASSERT_TRUE(listener_.NextUp().has_value());
+  }
+  kill(PidOf(0), SIGKILL);
+  ExpectLoss();
+  ASSERT_TRUE(listener_.NextUp().has_value());
+  kill(PidOf(0), SIGKILL);
+  EXPECT_THAT(ExpectLossForGood(), HasSubstr("SIGKILL"));
 }
 
 TEST_F(WorkerGroupTest, WaitsBeforeItStartsAgainButNotWhenItIsStopped) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,7 @@ namespace trireme::server {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 constexpr std::uint32_t kPoison = 5000;  // beyond the fake's vocabulary, so that nobody generates it
 
@@ -36,6 +39,11 @@ class PoisonTest : public testing::TestWithParam<std::uint32_t> {
     for (std::uint32_t i = from; i < from + count; ++i) {
       Submit(MakeRequest("innocent " + std::to_string(i), std::vector<std::uint32_t>(1 + 4 * i, i), 5 + i, i));
     }
+  }
+  // A poison's end may be told before the next group is up.
+  void AwaitGroup() {
+    const absl::Time deadline = absl::Now() + absl::Seconds(30);
+    while (!fake_.engine.loads().group_up && absl::Now() < deadline) absl::SleepFor(absl::Microseconds(100));
   }
   void ExpectAllFinishAsAlone() {
     for (const auto& [request, recorder] : submitted_) {
@@ -104,6 +112,53 @@ TEST_P(PoisonTest, SeveralAreFoundOneAfterTheOther) {
   ExpectConvicted(*second);
   ExpectAllFinishAsAlone();
   EXPECT_LE(fake_.group.generation(), 5u);
+}
+
+TEST_P(PoisonTest, CostsTwoLossesTwiceHoweverOftenItIsSentAndNoneCounts) {
+  fake_.group.DieOf(kPoison);
+  fake_.group.Resume();
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    AwaitGroup();
+    if (i < 5) SubmitInnocents(static_cast<std::uint32_t>(2 * i), 2);
+    const auto poison = fake_.Submit(MakeRequest("poison", {1, kPoison, 2}, 9, /*seed=*/i));
+    ASSERT_TRUE(poison->WaitForEnd());
+    EXPECT_TRUE(KillsWorkers(poison->status())) << poison->status();
+  }
+  ExpectAllFinishAsAlone();
+  EXPECT_EQ(fake_.group.generation(), 5u);
+  EXPECT_THAT(fake_.group.excused(), UnorderedElementsAre(1, 2, 3, 4));
+}
+
+TEST_P(PoisonTest, EndsWithItsEqualsThatWait) {
+  SubmitInnocents(0, 3);
+  std::vector<std::shared_ptr<Recorder>> poisons;
+  for (int i = 0; i < 20; ++i) {
+    poisons.push_back(fake_.Submit(MakeRequest("poison " + std::to_string(i), {1, kPoison, 2}, 9)));
+  }
+  SubmitInnocents(3, 5);
+  fake_.group.DieOf(kPoison);
+  fake_.group.Resume();
+  for (const auto& poison : poisons) {
+    ASSERT_TRUE(poison->WaitForEnd());
+    EXPECT_TRUE(KillsWorkers(poison->status())) << poison->status();
+  }
+  ExpectAllFinishAsAlone();
+  EXPECT_LE(fake_.group.generation(), 5u);
+  const std::vector<std::uint64_t> excused = fake_.group.excused();
+  EXPECT_EQ(std::set(excused.begin(), excused.end()).size() + 1, fake_.group.generation());
+}
+
+TEST_P(PoisonTest, OfManyKindsCostsNoRestartsThatCount) {
+  fake_.group.DieOf(kPoison);
+  fake_.group.Resume();
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    AwaitGroup();
+    ExpectConvicted(*fake_.Submit(MakeRequest("poison", {i, kPoison}, 9)));
+  }
+  EXPECT_EQ(fake_.group.generation(), 21u);
+  EXPECT_EQ(fake_.group.excused().size(), 20u);
+  AwaitGroup();
+  EXPECT_EQ(fake_.engine.loads().resumptions, 10u) << "who was convicted was not computed anew";
 }
 
 TEST_P(PoisonTest, IsForgottenWhenItsClientGoesAway) {

@@ -27,6 +27,8 @@ class ManualLink final : public StepLink {
     changed_.SignalAll();
   }
 
+  void ExcuseLosses(std::span<const std::uint64_t>) override {}
+
   // The next step; fails the test if none comes.
   StepCommand Take() {
     MutexLock lock(mutex_);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <google/protobuf/stubs/logging.h>
@@ -150,17 +151,18 @@ StopReason WaitForStop(StopRequests& stops, const FrontEnd& front_end) {
   }
 }
 
-// False if a second signal came before the running requests were done.
-bool Drain(StopRequests& stops, FrontEnd& front_end, absl::Duration timeout) {
+// What cut it short before the running requests were done, if something did. Otherwise no worker is left, nor a thread
+// that watches them.
+std::optional<StopReason> Drain(StopRequests& stops, FrontEnd& front_end, absl::Duration timeout) {
   LogInfo("draining", {{"timeout_ms", absl::ToInt64Milliseconds(timeout)}});
   const absl::Time deadline = absl::Now() + timeout;
   front_end.BeginDrain();
   while (absl::Now() < deadline) {
     if (front_end.WaitUntilIdle(std::min(deadline, absl::Now() + absl::Milliseconds(50)))) break;
-    if (stops.WaitUntil(absl::InfinitePast())) return false;
+    if (const auto reason = stops.WaitUntil(absl::InfinitePast())) return reason;
   }
   front_end.FinishDrain();
-  return true;
+  return std::nullopt;
 }
 
 absl::Status Serve(const ServerOptions& options) {
@@ -168,16 +170,18 @@ absl::Status Serve(const ServerOptions& options) {
   ASSIGN_OR_RETURN(FrontEndOptions plan, OptionsFor(options));
   LogStart(options, plan);
   if (const auto warning = ExposureWarning(options)) LogWarning(*warning, {{"listen", options.listen}});
-  absl::Status given_up;
+  absl::Status given_up;  // written on the group's thread, before the reason is posted and the thread ends
   plan.group.on_given_up = [&](const absl::Status& cause) {
     given_up = cause;
     stops.Post(StopReason::kGroupGivenUp);
   };
   ASSIGN_OR_RETURN(const std::unique_ptr<FrontEnd> front_end, FrontEnd::Start(std::move(plan)));
   if (WaitForStop(stops, *front_end) == StopReason::kGroupGivenUp) return given_up;
-  if (!Drain(stops, *front_end, options.drain_timeout)) {
+  const std::optional<StopReason> cut_short = Drain(stops, *front_end, options.drain_timeout);
+  if (cut_short == StopReason::kSignal) {
     return absl::CancelledError("a second signal ended the requests that were still running");
   }
+  RETURN_IF_ERROR(given_up);
   LogInfo("stopped");
   return absl::OkStatus();
 }

@@ -263,6 +263,23 @@ TEST(ServerLife, EndsItsStreamsAndItselfWhenWorkersAreLostTooOften) {
   EXPECT_TRUE(ExitedWith(server.WaitForExit(), 1));
 }
 
+TEST(ServerLife, SaysSoIfItsWorkersAreLostForGoodInADrain) {
+  ServerProcess server(kTinyModel, {"--tp-degree", "2", "--max-group-restarts", "1", "--drain-timeout", "100s"});
+  ASSERT_TRUE(server.BecomesServing());
+  ASSERT_EQ(kill(WorkerPids(server).at(1), SIGKILL), 0);
+  ASSERT_TRUE(server.BecomesServing(/*generation=*/2));
+  const std::vector<pid_t> pids = WorkerPids(server);
+  Stream stream(server);
+  ASSERT_TRUE(stream.Begins());
+  server.Signal(SIGTERM);
+  ASSERT_TRUE(server.WaitForLog("draining").has_value());
+  ASSERT_EQ(kill(pids.at(0), SIGKILL), 0);
+  EXPECT_EQ(stream.ReadToTheEnd().error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_TRUE(ExitedWith(server.WaitForExit(), 1));
+  EXPECT_THAT(server.WaitForLog("cannot serve").value()["error"].get<std::string>(),
+              AllOf(HasSubstr("rank 0"), HasSubstr("SIGKILL")));
+}
+
 TEST(ServerLife, RefusesWhatItsQueueCannotHold) {
   ServerProcess server(kTinyModel, {"--max-num-seqs", "1", "--max-queued-requests", "1"});
   ASSERT_TRUE(server.BecomesServing());

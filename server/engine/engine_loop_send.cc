@@ -40,10 +40,10 @@ Snapshot EngineLoop::TakeSnapshot() const {
   for (const Sequence* sequence : InOrder(std::move(running), running_.size())) {
     snapshot.running.push_back(sequence->View(length_limit_));
   }
-  CountSharedBlocks(snapshot.running);
   snapshot.waiting = AdmissibleViews();
   snapshot.max_prompt_tokens = MaxPromptTokens(snapshot.running);
   snapshot.free_blocks = group_->free_blocks();
+  if (MayPreempt(options_.limits, snapshot)) CountSharedBlocks(snapshot.running);
   return snapshot;
 }
 
@@ -57,8 +57,8 @@ void EngineLoop::CountSharedBlocks(std::vector<SequenceView>& running) const {
   for (auto view = running.rbegin(); view != running.rend(); ++view) view->num_shared_blocks = lasting[i++];
 }
 
-// The first of those that may be admitted: no more than there are free slots for or, since a look into the cache takes
-// time, tokens of the budget. While a suspect runs, nobody joins it; so it is the last that is admitted.
+// The first of those that may be admitted: no more than there are free slots, blocks or tokens of the budget for, since
+// a look into the cache takes time. While a suspect runs, nobody joins it; so it is the last that is admitted.
 std::vector<SequenceView> EngineLoop::AdmissibleViews() const {
   std::vector<SequenceView> views;
   const std::size_t num_free_slots = options_.limits.max_num_seqs - running_.size();
@@ -68,11 +68,14 @@ std::vector<SequenceView> EngineLoop::AdmissibleViews() const {
   for (const auto& [key, sequence] : waiting_) {
     if (!WaitsForPrefix(sequence)) ready.push_back(&sequence);
   }
-  std::uint64_t num_tokens = 0;
+  std::uint64_t num_tokens = 0, num_blocks = 0;
   for (const Sequence* sequence : InOrder(std::move(ready), num_free_slots)) {
     if (num_tokens >= options_.limits.max_num_batched_tokens) break;
-    const SequenceView& view = views.emplace_back(WaitingView(*sequence));
+    const SequenceView view = WaitingView(*sequence);
     num_tokens += view.num_tokens - view.num_computed;
+    num_blocks += BlocksFor(view.num_tokens, options_.limits.kv_block_tokens) - view.num_shared_blocks;
+    if (num_blocks > group_->free_blocks()) break;
+    views.push_back(view);
     if (suspects_.Contains(sequence->key)) break;
   }
   return views;

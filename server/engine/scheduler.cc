@@ -35,11 +35,13 @@ class StepPlan {
   void AdmitWaiting();
   Decision ToDecision() const;
 
+  // Blocks that those that run still lack for what is known of them: budget or rows of logits may have cut their chunks.
+  std::uint32_t BlocksOwed() const;
+
  private:
   std::uint32_t Blocks(std::uint32_t num_tokens) const { return BlocksFor(num_tokens, limits_.kv_block_tokens); }
 
   std::uint32_t MaxSequences() const;
-  std::uint32_t BlocksOwed() const;
   std::uint32_t LeftToCompute(const SequenceView& view) const;
   std::uint32_t SpareLogitRows(const SequenceView& view, std::uint32_t num_tokens) const;
   void Grant(std::size_t i);
@@ -122,7 +124,6 @@ void StepPlan::PreemptLast() {
   item = {};
 }
 
-// What those that run still lack for what is known of them: budget or rows of logits may have cut their chunks.
 std::uint32_t StepPlan::BlocksOwed() const {
   std::uint32_t owed = 0;
   for (std::size_t i = 0; i < num_kept_; ++i) {
@@ -174,6 +175,10 @@ std::uint32_t NumLogprobRows(const SequenceView& view, std::uint32_t num_tokens)
 
 std::uint32_t BlocksFor(std::uint32_t num_tokens, std::uint32_t kv_block_tokens) {
   return num_tokens / kv_block_tokens + (num_tokens % kv_block_tokens != 0);
+}
+
+bool MayPreempt(const SchedulerLimits& limits, const Snapshot& snapshot) {
+  return StepPlan(limits, snapshot).BlocksOwed() > snapshot.free_blocks;
 }
 
 Decision Schedule(const SchedulerLimits& limits, const Snapshot& snapshot) {

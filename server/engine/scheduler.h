@@ -43,7 +43,7 @@ struct SequenceView {
   std::uint32_t num_computed = 0;
   std::uint32_t num_blocks = 0;  // held, per KV group; enough for num_computed. If waiting: of that prefix
   // Of these, that others hold: to let go of them frees none, to take them uses up none. Others are those before it in
-  // the order, if it runs: whoever is preempted goes after all that come behind it.
+  // the order, if it runs: whoever is preempted goes after all that come behind it. See MayPreempt.
   std::uint32_t num_shared_blocks = 0;
   // Positions in [begin, end) give a log-probability of the prompt, as far as they are not computed.
   std::uint32_t logprobs_begin = 0;
@@ -82,6 +82,9 @@ std::uint32_t NumLogprobRows(const SequenceView& view, std::uint32_t num_tokens)
 
 // Blocks that hold `num_tokens` tokens.
 std::uint32_t BlocksFor(std::uint32_t num_tokens, std::uint32_t kv_block_tokens);
+
+// Whether the free blocks may not do for what runs. If not, the num_shared_blocks of what runs mean nothing.
+bool MayPreempt(const SchedulerLimits& limits, const Snapshot& snapshot);
 
 Decision Schedule(const SchedulerLimits& limits, const Snapshot& snapshot);
 

@@ -316,6 +316,22 @@ TEST(Scheduler, IsLawfulOnRandomSnapshots) {
   EXPECT_GT(with_admission, 1000u);
 }
 
+TEST(Scheduler, PreemptsNobodyUnlessItSaysThatItMay) {
+  std::mt19937 random(3);
+  std::uint32_t num_safe = 0, num_preempting = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const SchedulerLimits limits = RandomLimits(random);
+    const Snapshot snapshot = RandomSnapshot(random, limits);
+    const bool preempts = !Schedule(limits, snapshot).preempt.empty();
+    const bool may = MayPreempt(limits, snapshot);
+    ASSERT_TRUE(may || !preempts) << "round " << i;
+    num_safe += !may && !snapshot.running.empty();
+    num_preempting += preempts;
+  }
+  EXPECT_GT(num_safe, 5000u);
+  EXPECT_GT(num_preempting, 500u);
+}
+
 TEST(Scheduler, GivesEveryDecodeItsTokenWhereBlocksAreAmple) {
   std::mt19937 random(2);
   for (int i = 0; i < 20000; ++i) {

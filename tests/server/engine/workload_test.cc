@@ -168,9 +168,36 @@ TEST_P(WorkloadTest, CancelsThatRaceTheFinishEndARequestOnce) {
   EXPECT_EQ(fake.engine.loads().used_kv_blocks, 0u);
 }
 
-// Who kills workers without regard to what they compute may hit the same request twice; it is then thought to be to
-// blame.
+// Nobody meets two losses, so nobody can be to blame for one.
 TEST_P(WorkloadTest, EachRequestSaysWhatItSaysAloneHoweverOftenTheGroupIsLost) {
+  EngineOverFake fake(SmallEngine(GetParam()), {30}, nullptr, absl::Microseconds(50));
+  fake.group.BringUp();
+  std::mt19937 random(7);
+  std::vector<std::pair<Request, std::shared_ptr<Recorder>>> submitted;
+  for (std::uint32_t loss = 0; loss < 40; ++loss) {
+    const std::size_t num_older = submitted.size();
+    for (std::uint32_t i = 0; i < 10; ++i) {
+      Request request = RandomRequest(random, 10 * loss + i);
+      auto recorder = fake.Submit(request);
+      submitted.emplace_back(std::move(request), std::move(recorder));
+    }
+    for (std::size_t i = 0; i < num_older; ++i) ASSERT_TRUE(submitted[i].second->WaitForEnd());
+    absl::SleepFor(absl::Microseconds(Uniform(random, 0, 3000)));
+    fake.group.TakeDown(absl::InternalError("rank 1 died"));
+    absl::SleepFor(absl::Microseconds(Uniform(random, 0, 1000)));
+    fake.group.BringUp();
+  }
+  for (const auto& [request, recorder] : submitted) {
+    ASSERT_TRUE(recorder->WaitForEnd()) << request.id;
+    EXPECT_EQ(recorder->status(), absl::OkStatus()) << request.id;
+    EXPECT_EQ(recorder->tokens(), Solo(request)) << request.id;
+  }
+  EXPECT_GT(fake.engine.loads().resumptions, 10u);
+}
+
+// Who kills workers without regard to what they compute may hit the same request twice; it is then thought to be to
+// blame. How many are depends on the moments.
+TEST_P(WorkloadTest, EachRequestSaysWhatItSaysAloneOrIsThoughtToBeToBlame) {
   EngineOptions options = SmallEngine(GetParam());
   EngineOverFake fake(options, {30}, nullptr, absl::Microseconds(50));
   fake.group.BringUp();
@@ -194,18 +221,15 @@ TEST_P(WorkloadTest, EachRequestSaysWhatItSaysAloneHoweverOftenTheGroupIsLost) {
     absl::SleepFor(absl::Microseconds(Uniform(random, 0, 300)));
   }
   chaos.join();
-  int num_convicted = 0;
   for (const auto& [request, recorder] : submitted) {
     ASSERT_TRUE(recorder->WaitForEnd()) << request.id;
     if (KillsWorkers(recorder->status())) {
-      ++num_convicted;
       EXPECT_TRUE(IsPrefix(recorder->tokens(), Solo(request))) << request.id;
     } else {
       EXPECT_EQ(recorder->status(), absl::OkStatus()) << request.id;
       EXPECT_EQ(recorder->tokens(), Solo(request)) << request.id;
     }
   }
-  EXPECT_LT(num_convicted, 40);
   fake.engine.Stop();
   for (const auto& [request, recorder] : submitted) EXPECT_EQ(recorder->num_ends(), 1);
   EXPECT_GT(fake.engine.loads().resumptions, 0u);

@@ -65,8 +65,8 @@ TEST(BenchInterference, ComparesGapsBesideAPromptWithTheOthers) {
   EXPECT_GE(told["joining_ttft_ms"]["p50"], 300.0);
   EXPECT_GE(told["itl_alone_ms"]["count"], 1);
   EXPECT_GE(told["itl_beside_ms"]["count"], 1);
-  EXPECT_GE(told["itl_beside_ms"]["p99"], 280.0);
-  EXPECT_LT(told["itl_alone_ms"]["p50"], 280.0);
+  EXPECT_GE(told["itl_beside_ms"]["p99"], 200.0);  // 280 but for how late the token before it was seen
+  EXPECT_LT(told["itl_alone_ms"]["p50"], 200.0);
   EXPECT_NEAR(told["p99_ratio"].get<double>(),
               told["itl_beside_ms"]["p99"].get<double>() / told["itl_alone_ms"]["p99"].get<double>(), 1e-9);
 }
@@ -75,7 +75,7 @@ TEST(BenchInterference, FindsNothingInThePrefixCache) {
   InterferenceServer fake;
   const Arguments line = {"bench",   "interference", "--target", fake.server().target(), "--streams",
                           "1",       "--joins",      "1",        "--joining-len",        "200",
-                          "--quiet", "100ms"};
+                          "--quiet", "500ms"};
   EXPECT_EQ(RunLine(line).exit_status, kExitOk);
   EXPECT_EQ(RunLine(line).exit_status, kExitOk);
   std::set<std::string> salts;

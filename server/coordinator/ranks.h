@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/coordinator/control_stream.h"
+#include "server/coordinator/group_status.h"
 #include "server/coordinator/group_watch.h"
 #include "server/coordinator/mailbox.h"
 #include "server/coordinator/roster.h"

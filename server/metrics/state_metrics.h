@@ -6,7 +6,7 @@
 #include <prometheus/collectable.h>
 #include <prometheus/metric_family.h>
 
-#include "server/coordinator/worker_group.h"
+#include "server/coordinator/group_status.h"
 #include "server/engine/engine.h"
 
 namespace trireme::server {

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/coordinator/worker_group.h"
+#include "server/coordinator/group_status.h"
 #include "server/engine/engine.h"
 #include "server/engine/statistics.h"
 #include "server/service/generate_call.h"

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "server/coordinator/worker_group.h"
+#include "server/coordinator/group_status.h"
 #include "server/engine/engine.h"
 #include "server/service/limits.h"
 #include "server/service/served_model.h"

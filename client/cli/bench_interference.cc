@@ -1,4 +1,7 @@
 // `trireme bench interference`.
+#include <functional>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "base/flags.h"
 #include "base/status_macros.h"
@@ -47,9 +50,10 @@ struct Measured {
 absl::StatusOr<Measured> Measure(const InterferenceOptions& options, const ClientOptions& client_options) {
   InterruptWatcher watcher;
   ASSIGN_OR_RETURN(const BenchConnection connection, ConnectForBench(client_options, watcher));
-  ASSIGN_OR_RETURN(const InterferenceReport report,
-                   MeasureInterference(options, connection.target.model, connection.stub.get(),
-                                       [&](std::function<void()> interrupt) { watcher.SetHandler(interrupt); }));
+  ASSIGN_OR_RETURN(
+      const InterferenceReport report,
+      MeasureInterference(options, connection.target.model, connection.stub.get(),
+                          [&](std::function<void()> interrupt) { watcher.SetHandler(std::move(interrupt)); }));
   return Measured{.target = connection.target, .report = report};
 }
 

@@ -15,6 +15,10 @@
 namespace trireme::server {
 namespace {
 
+// A connection holds a thread until it has sent its request, or for so long.
+constexpr char kNumThreads[] = "16";
+constexpr char kRequestTimeoutMs[] = "2000";
+
 // Connects to a port of this host and leaves again.
 void Knock(int port) {
   const int connection = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -33,7 +37,9 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
     const std::string& address, std::vector<std::shared_ptr<prometheus::Collectable>> collectables) {
   // The library throws, and does not say which address.
   try {
-    auto exposer = std::make_unique<prometheus::Exposer>(address);
+    auto exposer = std::make_unique<prometheus::Exposer>(
+        std::vector<std::string>{"listening_ports", address, "num_threads", kNumThreads, "request_timeout_ms",
+                                 kRequestTimeoutMs, "keep_alive_timeout_ms", kRequestTimeoutMs});
     if (exposer->GetListeningPorts().empty()) {
       return absl::FailedPreconditionError(absl::StrCat("metrics: listening on ", address, " opened no port"));
     }

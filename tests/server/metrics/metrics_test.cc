@@ -1,7 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/monotonic_clock.h"
@@ -188,6 +193,32 @@ TEST(Metrics, KeepTheirInvariantsOverRequestsThatEndInEveryWay) {
   EXPECT_EQ(scrape["trireme_generation_tokens_total"], 6);
   EXPECT_EQ(scrape["trireme_requests_running"] + scrape["trireme_requests_waiting"], 0);
   EXPECT_GE(scrape["trireme_step_duration_seconds_count"], 6);
+}
+
+class IdleConnection {
+ public:
+  explicit IdleConnection(int port) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  }
+  ~IdleConnection() { close(socket_); }
+  IdleConnection(const IdleConnection&) = delete;
+  IdleConnection& operator=(const IdleConnection&) = delete;
+
+ private:
+  const int socket_;
+};
+
+TEST(MetricsServer, AnswersBesideConnectionsThatAskNothing) {
+  RequestMetrics metrics;
+  metrics.OnAccepted();
+  const auto server = Serve({metrics.registry()});
+  std::vector<std::unique_ptr<IdleConnection>> idle;
+  for (int i = 0; i < 40; ++i) idle.push_back(std::make_unique<IdleConnection>(server->port()));
+  EXPECT_EQ(Scrape(server->port())["trireme_requests_accepted_total"], 1);
 }
 
 TEST(Metrics, CountWhatRunsAndWaits) {

@@ -33,6 +33,9 @@ std::optional<LengthDistribution> ParseUniform(std::string_view text) {
   return uniform.min <= uniform.max ? std::optional(uniform) : std::nullopt;
 }
 
+// sigma² of a lognormal's logarithm: ln(1 + (standard_deviation / mean)²)
+double Variance(double mean, double standard_deviation) { return std::log1p(std::pow(standard_deviation / mean, 2)); }
+
 std::optional<LengthDistribution> ParseLognormal(std::string_view text) {
   LengthDistribution lognormal{.kind = Kind::kLognormal, .min = 1};
   const std::vector<std::string> parts = Split(text, ',');
@@ -41,7 +44,9 @@ std::optional<LengthDistribution> ParseLognormal(std::string_view text) {
       !ParseLength(parts[2], &lognormal.max)) {
     return {};
   }
-  return lognormal.mean > 0 && lognormal.standard_deviation >= 0 ? std::optional(lognormal) : std::nullopt;
+  const bool is_one = lognormal.mean > 0 && lognormal.standard_deviation >= 0 &&
+                      std::isfinite(Variance(lognormal.mean, lognormal.standard_deviation));
+  return is_one ? std::optional(lognormal) : std::nullopt;
 }
 
 std::optional<LengthDistribution> ParseDistribution(std::string_view text) {
@@ -53,10 +58,9 @@ std::optional<LengthDistribution> ParseDistribution(std::string_view text) {
   return fixed;
 }
 
-// exp(N(mu, sigma²)) with the wanted mean and standard deviation:
-//     sigma² = ln(1 + (standard_deviation / mean)²),  mu = ln(mean) - sigma² / 2
+// exp(N(mu, sigma²)) with the wanted mean and standard deviation: mu = ln(mean) - sigma² / 2
 double SampleLognormal(double mean, double standard_deviation, Random& random) {
-  const double variance = std::log1p(std::pow(standard_deviation / mean, 2));
+  const double variance = Variance(mean, standard_deviation);
   return std::exp(std::log(mean) - variance / 2 + std::sqrt(variance) * random.Normal());
 }
 

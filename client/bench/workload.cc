@@ -42,11 +42,6 @@ void FillPrompt(const FilePrompt& prompt, v1::GenerateRequest& request) {
 
 absl::StatusOr<Workload> Workload::Make(WorkloadOptions options, const v1::GetModelInfoResponse& model) {
   RETURN_IF_ERROR(CheckLengths(options, model.max_model_len()));
-  if (options.cancel_share > 0 && !options.stream) {
-    return absl::InvalidArgumentError(
-        "--cancel-share counts the tokens that have come, so it cannot be had without "
-        "--stream");
-  }
   std::vector<std::uint32_t> special_ids = SpecialIds(model);
   if (special_ids.size() >= model.vocab_size()) {
     return absl::FailedPreconditionError(

@@ -35,8 +35,7 @@ struct PlannedRequest {
 // so hardly any two share a beginning, and within a run a prefix cache gains nothing. Thread-safe.
 class Workload {
  public:
-  // InvalidArgument names the flags: lengths that together may exceed the model's context, or options that contradict
-  // each other.
+  // InvalidArgument names the flags: lengths that together may exceed the model's context.
   static absl::StatusOr<Workload> Make(WorkloadOptions options, const v1::GetModelInfoResponse& model);
 
   // The request of this number; depends on nothing that was planned before.

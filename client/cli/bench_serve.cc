@@ -25,6 +25,7 @@ struct Flags {
   std::optional<double> burstiness;
   std::optional<std::uint32_t> concurrency;
   std::optional<absl::Duration> duration;
+  std::optional<LengthDistribution> input_len;
   ServeOptions serve;
   bool json = false;
 };
@@ -68,11 +69,14 @@ void DeclarePace(FlagParser& flags, Flags* options) {
   flags.Add("timeout", "TIME", "of each request", &options->serve.load.timeout);
 }
 
-void DeclareWorkload(FlagParser& flags, WorkloadOptions* workload, std::string* prompts_file) {
+void DeclareWorkload(FlagParser& flags, Flags* options) {
+  WorkloadOptions* const workload = &options->serve.workload;
   flags.BeginGroup("What is sent; lengths are N, uniform:MIN-MAX or lognormal:MEAN,STDDEV,MAX, in tokens");
-  flags.Add("input-len", "LENGTH", "of prompts, which are random token ids", &workload->input_len);
+  flags.Add("input-len", "LENGTH",
+            absl::StrCat("of prompts, which are random token ids; default: ", FormatFlagValue(workload->input_len)),
+            &options->input_len);
   flags.Add("prompts", "FILE", "prompts instead: lines of {\"prompt\": \"text\" or [ids], \"output_tokens\": N}",
-            prompts_file);
+            &options->serve.prompts_file);
   flags.Add("output-len", "LENGTH", "of outputs", &workload->output_len);
   flags.Add("seed", "N", "the same seed makes the same requests and arrivals", &workload->seed);
   flags.Add("temperature", "T", "0 takes the likeliest token each time", &workload->temperature);
@@ -91,9 +95,35 @@ FlagParser DeclareFlags(Flags* options) {
             "also count the requests within bounds of ttft, itl, tpot, e2e in ms, such as ttft:500,itl:50",
             &options->serve.service_level);
   DeclarePace(flags, options);
-  DeclareWorkload(flags, &options->serve.workload, &options->serve.prompts_file);
+  DeclareWorkload(flags, options);
   options->target.DeclareConnection(flags);
   return flags;
+}
+
+// What --stream=false cannot have.
+absl::Status CheckUnary(const ServeOptions& serve) {
+  if (serve.workload.stream) return absl::OkStatus();
+  if (serve.workload.cancel_share > 0) {
+    return absl::InvalidArgumentError("--cancel-share counts the tokens that have come, and needs --stream");
+  }
+  const ServiceLevel level = serve.service_level.value_or(ServiceLevel());
+  if (level.ttft || level.itl || level.tpot) {
+    return absl::InvalidArgumentError("--goodput: ttft, itl and tpot need --stream");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CompleteWorkload(Flags* options) {
+  WorkloadOptions& workload = options->serve.workload;
+  RETURN_IF_ERROR(CheckUnary(options->serve));
+  workload.input_len = options->input_len.value_or(workload.input_len);
+  if (options->serve.prompts_file.empty()) {
+    workload.cache_salt = MakeCacheSalt();
+    return absl::OkStatus();
+  }
+  if (options->input_len) return absl::InvalidArgumentError("expected --input-len or --prompts, not both");
+  ASSIGN_OR_RETURN(workload.prompts, ReadPromptFile(options->serve.prompts_file));
+  return absl::OkStatus();
 }
 
 // Flags that depend on each other, and the files they name.
@@ -112,12 +142,7 @@ absl::Status Complete(Flags* options) {
   if (!load.num_requests && load.arrivals && std::isinf(load.arrivals->requests_per_second)) {
     return absl::InvalidArgumentError("--request-rate inf needs --num-requests");
   }
-  if (!options->serve.prompts_file.empty()) {
-    ASSIGN_OR_RETURN(options->serve.workload.prompts, ReadPromptFile(options->serve.prompts_file));
-  } else {
-    options->serve.workload.cache_salt = MakeCacheSalt();
-  }
-  return absl::OkStatus();
+  return CompleteWorkload(options);
 }
 
 // Ends `calls` at Ctrl-C, while it lives.

@@ -1,7 +1,9 @@
 #include "client/cli/chat_file.h"
 
+#include <array>
+#include <cstddef>
 #include <fstream>
-#include <iterator>
+#include <istream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -12,6 +14,8 @@ namespace trireme::client {
 namespace {
 
 using nlohmann::json;
+
+constexpr std::size_t kMaxFileBytes = 64 << 20;  // more than a server takes
 
 // Takes the string `key` out of `message`.
 absl::StatusOr<std::string> TakeString(json& message, std::size_t index, const char* key) {
@@ -48,6 +52,20 @@ absl::Status CheckKeys(const json& chat) {
     }
   }
   return absl::OkStatus();
+}
+
+// At most kMaxFileBytes.
+absl::StatusOr<std::string> ReadAll(std::istream& in) {
+  std::string text;
+  std::array<char, 1 << 16> buffer;
+  while (in.read(buffer.data(), buffer.size()), in.gcount() > 0) {
+    text.append(buffer.data(), static_cast<std::size_t>(in.gcount()));
+    if (text.size() > kMaxFileBytes) {
+      return absl::InvalidArgumentError(absl::StrCat("has more than ", kMaxFileBytes, " bytes"));
+    }
+  }
+  if (in.bad()) return absl::InvalidArgumentError("cannot be read");
+  return text;
 }
 
 }  // namespace
@@ -89,7 +107,8 @@ absl::StatusOr<v1::ChatInput> ReadChatFile(const std::string& path, std::istream
     if (!file) return absl::NotFoundError(absl::StrCat(path, ": cannot be opened"));
   }
   std::istream& in = path == "-" ? standard_input : file;
-  absl::StatusOr<v1::ChatInput> chat = ParseChat({std::istreambuf_iterator<char>(in), {}});
+  const absl::StatusOr<std::string> text = ReadAll(in);
+  absl::StatusOr<v1::ChatInput> chat = text.ok() ? ParseChat(*text) : text.status();
   if (!chat.ok()) return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::string(chat.status().message())));
   return chat;
 }

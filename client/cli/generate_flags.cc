@@ -45,7 +45,10 @@ void FillStopping(const GenerateFlags& flags, v1::GenerateRequest& request) {
   for (const std::uint32_t id : flags.stop_token_ids) request.mutable_stopping()->add_stop_token_ids(id);
   if (flags.include_stop) request.mutable_stopping()->set_include_stop_str_in_output(true);
   if (flags.ignore_eos) request.mutable_stopping()->set_ignore_eos(true);
-  if (flags.time_limit) *request.mutable_stopping()->mutable_time_limit() = ToMessage(*flags.time_limit);
+  if (const absl::Duration limit = flags.time_limit.value_or(absl::InfiniteDuration());
+      limit != absl::InfiniteDuration()) {
+    *request.mutable_stopping()->mutable_time_limit() = ToMessage(limit);
+  }
   for (const std::string& word : flags.bad_words) request.mutable_stopping()->add_bad_words(word);
 }
 

@@ -58,6 +58,9 @@ TEST(ChatFile, ReadsStandardInputAndNamesFiles) {
   std::istringstream in(R"([{"role": "user", "content": "a"}])");
   EXPECT_TRUE(ReadChatFile("-", in).ok());
   EXPECT_EQ(ReadChatFile("/no/such/file", in).status(), absl::NotFoundError("/no/such/file: cannot be opened"));
+  EXPECT_EQ(ReadChatFile("/", in).status(), absl::InvalidArgumentError("/: cannot be read"));
+  EXPECT_EQ(ReadChatFile("/dev/zero", in).status(),
+            absl::InvalidArgumentError("/dev/zero: has more than 67108864 bytes"));
   std::istringstream empty;
   EXPECT_THAT(std::string(ReadChatFile("-", empty).status().message()), HasSubstr("-: "));
 }

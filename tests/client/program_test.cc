@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,11 @@ TEST(TriremeProgram, EndsWithTheCommandsStatus) {
   EXPECT_THAT(version.ReadOutputUntil("\n"), HasSubstr("trireme "));
   EXPECT_EQ(version.Wait(), 0);
   EXPECT_EQ(WEXITSTATUS(Program({"sail"}).Wait()), 2);
+}
+
+TEST(TriremeProgram, FailsIfItsOutputCannotBeWritten) {
+  const int status = std::system(TRIREME_BIN "/trireme --version > /dev/full 2> /dev/null");
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << status;
 }
 
 TEST(TriremeProgram, EndsAnAnswerAtCtrlCAndGoesOnChatting) {

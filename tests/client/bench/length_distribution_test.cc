@@ -51,6 +51,10 @@ TEST(LengthDistribution, RefusesWhatIsNone) {
                            "lognormal:5,-1,10",
                            "lognormal:5,1,0",
                            "lognormal:nan,1,10",
+                           "lognormal:inf,1,10",
+                           "lognormal:5,inf,10",
+                           "lognormal:10,1e300,50",
+                           "lognormal:1e-300,1,50",
                            "lognormal:5,1,10,2",
                            "normal:5,1,10"}) {
     LengthDistribution parsed;

@@ -132,7 +132,6 @@ TEST(Workload, RefusesWhatTheServerCannotTake) {
   EXPECT_EQ(message({.input_len = {.min = 501, .max = 501},
                      .output_len = {.kind = LengthDistribution::Kind::kUniform, .min = 5, .max = 500}}),
             "--input-len 501 and --output-len uniform:5-500 may come to 1001 tokens, the server takes 1000");
-  EXPECT_THAT(message({.stream = false, .cancel_share = 0.5}), HasSubstr("--cancel-share"));
   EXPECT_TRUE(
       Workload::Make({.input_len = {.min = 500, .max = 500}, .output_len = {.min = 500, .max = 500}}, SmallModel())
           .ok());

@@ -41,7 +41,7 @@ std::string_view OutcomeName(FinishReason reason) {
     case FinishReason::kTimeLimit:
       return "time_limit";
     case FinishReason::kAborted:
-      return "aborted";
+      return "abort";
   }
   CHECK(false) << "unknown FinishReason " << static_cast<int>(reason);
   return "";

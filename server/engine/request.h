@@ -72,7 +72,7 @@ struct GeneratedToken {
 
 enum class FinishReason { kEos, kStop, kLength, kTimeLimit, kAborted };
 
-// How metrics and logs call the end of a request: "eos", "stop", "length", "time_limit", "aborted"; or the name of an
+// How metrics and logs call the end of a request: "eos", "stop", "length", "time_limit", "abort"; or the name of an
 // error's code in lower case ("cancelled", "deadline_exceeded").
 std::string_view OutcomeName(FinishReason reason);
 std::string OutcomeName(const absl::Status& status);

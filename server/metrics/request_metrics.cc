@@ -58,7 +58,7 @@ RequestMetrics::RequestMetrics()
 // Present from the start, so that a rate over them has a beginning.
 void RequestMetrics::AddKnownLabels() {
   for (const char* outcome :
-       {"eos", "stop", "length", "time_limit", "aborted", "cancelled", "deadline_exceeded", "resource_exhausted"}) {
+       {"eos", "stop", "length", "time_limit", "abort", "cancelled", "deadline_exceeded", "resource_exhausted"}) {
     finished_.Add({{"outcome", outcome}});
   }
   for (const char* code : {"invalid_argument", "resource_exhausted", "unavailable", "unauthenticated"}) {

@@ -42,7 +42,7 @@ Buckets TokenBuckets(std::uint64_t max) {
 const char* FinishedReason(std::string_view outcome) {
   if (outcome == "eos" || outcome == "stop") return "stop";
   if (outcome == "length" || outcome == "time_limit") return "length";
-  if (outcome == "aborted" || outcome == "cancelled" || outcome == "deadline_exceeded") return "abort";
+  if (outcome == "abort" || outcome == "cancelled" || outcome == "deadline_exceeded") return "abort";
   return "error";
 }
 

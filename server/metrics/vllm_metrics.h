@@ -4,7 +4,7 @@
 //
 // Where the two servers differ: a request of n sequences counts as n where vLLM counts requests that run or wait, since
 // there it is n requests, and as one everywhere else. request_success_total's reasons are stop (end of sequence as
-// well), length (time limit as well), abort (aborted, cancelled, deadline passed) and error. What we have none of is not
+// well), length (time limit as well), abort (Abort, cancelled, deadline passed) and error. What we have none of is not
 // there: adapters, speculative decoding.
 #pragma once
 #include <cstdint>

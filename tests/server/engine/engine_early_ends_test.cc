@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "tests/server/engine/counting_statistics.h"
@@ -12,6 +13,19 @@ namespace trireme::server {
 namespace {
 
 using ::testing::IsEmpty;
+
+// One label of a metric holds both.
+TEST(OutcomeName, OfAnEndAsItShouldIsThatOfNoOtherEndAndOfNoError) {
+  std::set<std::string> names;
+  for (const FinishReason reason : {FinishReason::kEos, FinishReason::kStop, FinishReason::kLength,
+                                    FinishReason::kTimeLimit, FinishReason::kAborted}) {
+    EXPECT_TRUE(names.insert(std::string(OutcomeName(reason))).second) << OutcomeName(reason);
+  }
+  for (int code = 0; code <= static_cast<int>(absl::StatusCode::kUnauthenticated); ++code) {
+    const std::string name = OutcomeName(absl::Status(static_cast<absl::StatusCode>(code), "no good"));
+    EXPECT_TRUE(names.insert(name).second) << name;
+  }
+}
 
 class EngineEarlyEndsTest : public EngineTest {};
 

@@ -113,7 +113,7 @@ TEST_P(WorkloadTest, AThousandRequestsWithRandomCancelsLeaveNothingBehind) {
   EXPECT_EQ(statistics.NumEnds(), 1006u);
   EXPECT_GT(statistics.ends["length"], 0u);
   EXPECT_GT(statistics.ends["cancelled"], 0u);
-  EXPECT_GT(statistics.ends["aborted"], 0u);
+  EXPECT_GT(statistics.ends["abort"], 0u);
   EXPECT_GT(statistics.ends["deadline_exceeded"], 0u);
   EXPECT_LE(statistics.first_tokens, 1006u);
   EXPECT_EQ(statistics.inter_tokens, statistics.generated_tokens - statistics.first_tokens);

@@ -114,7 +114,7 @@ TEST(MetricsInvariants, HoldForRequestsOfSeveralSequencesThatEndInEveryWay) {
     num_errors += count;
   }
   double finished_well = 0;
-  for (const char* outcome : {"eos", "stop", "length", "time_limit", "aborted"}) {
+  for (const char* outcome : {"eos", "stop", "length", "time_limit", "abort"}) {
     finished_well += scrape[absl::StrCat("trireme_requests_finished_total{outcome=\"", outcome, "\"}")];
   }
   EXPECT_EQ(finished_well, seen.requests - num_errors);

@@ -56,7 +56,7 @@ TEST(RequestMetrics, StartAtZeroSoThatRatesHaveABeginning) {
   RequestMetrics metrics;
   const auto server = Serve({metrics.registry()});
   const Scrape scrape(server->port());
-  for (const char* outcome : {"eos", "stop", "length", "aborted", "cancelled"}) {
+  for (const char* outcome : {"eos", "stop", "length", "abort", "cancelled"}) {
     EXPECT_EQ(scrape[absl::StrCat("trireme_requests_finished_total{outcome=\"", outcome, "\"}")], 0);
   }
   EXPECT_EQ(scrape["trireme_generation_tokens_total"], 0);

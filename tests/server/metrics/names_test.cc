@@ -109,8 +109,8 @@ TEST(VllmMetrics, UseNoShareOfACacheThatIsNotThere) {
 
 TEST(VllmMetrics, CountEveryEndUnderOneOfItsReasons) {
   const auto metrics = MakeVllm();
-  for (const char* outcome : {"eos", "stop", "stop", "length", "time_limit", "aborted", "cancelled",
-                              "deadline_exceeded", "internal", "unavailable"}) {
+  for (const char* outcome : {"eos", "stop", "stop", "length", "time_limit", "abort", "cancelled", "deadline_exceeded",
+                              "internal", "aborted", "unavailable"}) {
     metrics->OnRequestEnd({.outcome = outcome, .timings = {}});
   }
   const auto server = Serve({metrics});
@@ -122,8 +122,8 @@ TEST(VllmMetrics, CountEveryEndUnderOneOfItsReasons) {
   EXPECT_EQ(count("stop"), 3);
   EXPECT_EQ(count("length"), 2);
   EXPECT_EQ(count("abort"), 3);
-  EXPECT_EQ(count("error"), 2);
-  EXPECT_EQ(scrape.Sum("vllm:request_success_total"), 10);
+  EXPECT_EQ(count("error"), 3);
+  EXPECT_EQ(scrape.Sum("vllm:request_success_total"), 11);
 }
 
 TEST(VllmMetrics, SayWhatOurOwnSayOfARequest) {

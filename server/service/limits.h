@@ -18,6 +18,9 @@ constexpr bool IsTemperature(float value) {
 inline constexpr float kMinRepetitionPenalty = 0.01f;
 inline constexpr float kMaxRepetitionPenalty = 100;
 
+// Strings, messages (entries of a map as well) and unknown fields in one request. Bounds what is made of its bytes.
+inline constexpr std::uint32_t kMaxMessageParts = 1u << 17;
+
 struct ServiceLimits {
   std::uint32_t max_message_bytes = 64u << 20;  // of a request, encoded; gRPC refuses a larger one
   std::uint32_t max_text_bytes = 1u << 20;      // of text, of a chat, of a rendered chat

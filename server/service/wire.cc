@@ -7,11 +7,11 @@
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/unknown_field_set.h>
 #include <google/protobuf/wire_format_lite.h>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "server/service/limits.h"
 #include "server/service/status_details.h"
 #include "server/text/utf8_stream.h"
 
@@ -21,9 +21,6 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
-using google::protobuf::Reflection;
-using google::protobuf::UnknownField;
-using google::protobuf::UnknownFieldSet;
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
@@ -37,59 +34,89 @@ bool FitsInto32Bits(const FieldDescriptor& field, std::uint64_t varint) {
   return number == static_cast<std::int32_t>(number);
 }
 
-// Looks for what made the parser give up, and for what it takes without a word: it cuts numbers off to 32 bits. Reads
-// the bytes again with the descriptor in hand.
+bool IsVarint(std::uint32_t tag) { return WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_VARINT; }
+
+bool HasLength(std::uint32_t tag) {
+  return WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
+}
+
+bool IsPacked(std::uint32_t tag, const FieldDescriptor& field) { return HasLength(tag) && field.is_packable(); }
+
+// Whether protobuf's parser takes what follows `tag` for a value of `field`.
+bool IsEncodedAs(std::uint32_t tag, const FieldDescriptor& field) {
+  const auto type = static_cast<WireFormatLite::FieldType>(field.type());
+  return WireFormatLite::GetTagWireType(tag) == WireFormatLite::WireTypeForFieldType(type) || IsPacked(tag, field);
+}
+
+// Reads the bytes with the descriptor in hand, before protobuf's parser does: that takes some things without a word
+// (unknown fields, numbers it cuts off to 32 bits), of others it does not say where they are, and it makes an object of
+// every two bytes.
 class WireWalk {
  public:
-  explicit WireWalk(Violations& violations) : violations_(violations) {}
+  // REQUIRES: they outlive this.
+  WireWalk(Violations& malformed, Violations& unknown) : malformed_(malformed), unknown_(unknown) {}
 
-  // False, with a violation, if the bytes end in the middle of a field or are no protobuf.
+  // False, with a violation, if the bytes end in the middle of a field, are no protobuf, or have too many parts.
   bool Message(CodedInputStream& in, const Descriptor& type, const std::string& path) {
     std::map<int, int> seen;  // how many of a repeated field came before
     while (const std::uint32_t tag = in.ReadTag()) {
       const FieldDescriptor* field = type.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
-      const bool is_good = field != nullptr && IsPackedNumbers(tag, *field)
-                               ? PackedNumbers(in, *field, Join(path, *field), seen[field->number()])
-                               : Field(in, tag, field, field == nullptr ? path : FieldPath(path, *field, seen));
+      const bool is_known = field != nullptr && IsEncodedAs(tag, *field);
+      const bool is_good = is_known ? Known(in, tag, *field, path, seen) : Unknown(in, tag, type, field, path);
       if (!is_good) return false;
     }
     return in.ConsumedEntireMessage() || Broken(path);
   }
 
  private:
-  static bool HasLength(std::uint32_t tag) {
-    return WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
-  }
-
-  static bool IsPackedNumbers(std::uint32_t tag, const FieldDescriptor& field) {
-    return HasLength(tag) && field.is_repeated() && Is32BitNumber(field);
-  }
-
-  static std::string Join(const std::string& path, const FieldDescriptor& field) {
-    return absl::StrCat(path, path.empty() ? "" : ".", field.name());
+  static std::string Join(const std::string& path, const std::string& name) {
+    return absl::StrCat(path, path.empty() ? "" : ".", name);
   }
 
   static std::string FieldPath(const std::string& path, const FieldDescriptor& field, std::map<int, int>& seen) {
-    std::string result = Join(path, field);
+    std::string result = Join(path, field.name());
     if (field.is_repeated()) absl::StrAppend(&result, "[", seen[field.number()]++, "]");
     return result;
   }
 
-  bool Field(CodedInputStream& in, std::uint32_t tag, const FieldDescriptor* field, const std::string& path) {
-    if (field != nullptr && HasLength(tag) && field->type() == FieldDescriptor::TYPE_STRING) return Text(in, path);
-    if (field != nullptr && HasLength(tag) && field->type() == FieldDescriptor::TYPE_MESSAGE) {
-      return SubMessage(in, *field->message_type(), path);
+  bool Known(CodedInputStream& in, std::uint32_t tag, const FieldDescriptor& field, const std::string& path,
+             std::map<int, int>& seen) {
+    if (IsPacked(tag, field) && Is32BitNumber(field)) {
+      return PackedNumbers(in, field, Join(path, field.name()), seen[field.number()]);
     }
-    const bool is_varint = WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_VARINT;
-    if (field != nullptr && is_varint && Is32BitNumber(*field)) return Number(in, *field, path);
-    return WireFormatLite::SkipField(&in, tag) || Broken(path);
+    const std::string field_path = FieldPath(path, field, seen);
+    if (IsVarint(tag) && Is32BitNumber(field)) return Number(in, field, field_path);
+    if (HasLength(tag) && !CountPart(field_path)) return false;
+    if (field.type() == FieldDescriptor::TYPE_STRING) return Text(in, field_path);
+    if (field.type() == FieldDescriptor::TYPE_MESSAGE) return SubMessage(in, *field.message_type(), field_path);
+    return WireFormatLite::SkipField(&in, tag) || Broken(field_path);
+  }
+
+  // `field` is what has that number, if there is one.
+  bool Unknown(CodedInputStream& in, std::uint32_t tag, const Descriptor& type, const FieldDescriptor* field,
+               const std::string& path) {
+    const int number = WireFormatLite::GetTagFieldNumber(tag);
+    if (field != nullptr) {
+      unknown_.Add(Join(path, field->name()), absl::StrCat("is not encoded as a ", field->type_name()));
+    } else {
+      unknown_.Add(Join(path, absl::StrCat(number)),
+                   absl::StrCat(type.full_name(), " has no field of number ", number));
+    }
+    return CountPart(path) && (WireFormatLite::SkipField(&in, tag) || Broken(path));
+  }
+
+  bool CountPart(const std::string& path) {
+    if (++num_parts_ <= kMaxMessageParts) return true;
+    malformed_.Add(path,
+                   absl::StrCat("is one of more than ", kMaxMessageParts, " strings and messages in one request"));
+    return false;
   }
 
   bool Text(CodedInputStream& in, const std::string& path) {
     std::uint32_t size = 0;
     std::string text;
     if (!in.ReadVarint32(&size) || !in.ReadString(&text, static_cast<int>(size))) return Broken(path);
-    if (!IsUtf8(text)) violations_.Add(path, "is not valid UTF-8");
+    if (!IsUtf8(text)) malformed_.Add(path, "is not valid UTF-8");
     return true;
   }
 
@@ -117,7 +144,7 @@ class WireWalk {
   void AddTooWide(const FieldDescriptor& field, std::uint64_t varint, const std::string& path) {
     const bool is_signed = field.type() == FieldDescriptor::TYPE_INT32;
     const std::string number = is_signed ? absl::StrCat(static_cast<std::int64_t>(varint)) : absl::StrCat(varint);
-    violations_.Add(path, absl::StrCat("is ", number, ", which is no ", field.type_name()));
+    malformed_.Add(path, absl::StrCat("is ", number, ", which is no ", field.type_name()));
   }
 
   bool SubMessage(CodedInputStream& in, const Descriptor& type, const std::string& path) {
@@ -130,63 +157,34 @@ class WireWalk {
   }
 
   bool Broken(const std::string& path) {
-    violations_.Add(path, "is cut off, or no protobuf message");
+    malformed_.Add(path, "is cut off, or no protobuf message");
     return false;
   }
 
-  Violations& violations_;
+  Violations& malformed_;
+  Violations& unknown_;
+  std::uint32_t num_parts_ = 0;
 };
 
-void WalkThrough(std::string_view wire, const Descriptor& type, Violations& violations) {
+absl::Status WalkThrough(std::string_view wire, const Descriptor& type) {
   CodedInputStream in(reinterpret_cast<const std::uint8_t*>(wire.data()), static_cast<int>(wire.size()));
   const CodedInputStream::Limit all = in.PushLimit(static_cast<int>(wire.size()));
-  WireWalk(violations).Message(in, type, "");
+  Violations malformed, unknown;
+  WireWalk(malformed, unknown).Message(in, type, "");
   in.PopLimit(all);
-}
-
-void AddUnknownField(const UnknownField& unknown, const Descriptor& type, const std::string& path,
-                     Violations& violations) {
-  const FieldDescriptor* known = type.FindFieldByNumber(unknown.number());
-  if (known != nullptr) {
-    violations.Add(absl::StrCat(path, known->name()), absl::StrCat("is not encoded as a ", known->type_name()));
-  } else {
-    violations.Add(absl::StrCat(path, unknown.number()),
-                   absl::StrCat(type.full_name(), " has no field of number ", unknown.number()));
-  }
-}
-
-void FindUnknownFields(const Message& message, const std::string& path, Violations& violations) {
-  const Reflection& reflection = *message.GetReflection();
-  const UnknownFieldSet& unknown = reflection.GetUnknownFields(message);
-  for (int i = 0; i < unknown.field_count(); ++i) {
-    AddUnknownField(unknown.field(i), *message.GetDescriptor(), path, violations);
-  }
-  std::vector<const FieldDescriptor*> fields;
-  reflection.ListFields(message, &fields);
-  for (const FieldDescriptor* field : fields) {
-    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field->is_map()) continue;
-    if (!field->is_repeated()) {
-      FindUnknownFields(reflection.GetMessage(message, field), absl::StrCat(path, field->name(), "."), violations);
-      continue;
-    }
-    for (int i = 0; i < reflection.FieldSize(message, field); ++i) {
-      FindUnknownFields(reflection.GetRepeatedMessage(message, field, i),
-                        absl::StrCat(path, field->name(), "[", i, "]."), violations);
-    }
-  }
+  RETURN_IF_ERROR(malformed.ToStatus(absl::StatusCode::kInvalidArgument, "MALFORMED_MESSAGE"));
+  return unknown.ToStatus(absl::StatusCode::kInvalidArgument, "UNKNOWN_FIELD");
 }
 
 }  // namespace
 
 absl::Status ParseRequest(std::string_view wire, Message& message) {
   const Descriptor& type = *message.GetDescriptor();
-  const bool is_parsed = message.ParseFromArray(wire.data(), static_cast<int>(wire.size()));
+  RETURN_IF_ERROR(WalkThrough(wire, type));
+  if (message.ParseFromArray(wire.data(), static_cast<int>(wire.size()))) return absl::OkStatus();
   Violations violations;
-  WalkThrough(wire, type, violations);
-  if (!is_parsed && violations.empty()) violations.Add("", absl::StrCat("the message is no ", type.full_name()));
-  RETURN_IF_ERROR(violations.ToStatus(absl::StatusCode::kInvalidArgument, "MALFORMED_MESSAGE"));
-  FindUnknownFields(message, "", violations);
-  return violations.ToStatus(absl::StatusCode::kInvalidArgument, "UNKNOWN_FIELD");
+  violations.Add("", absl::StrCat("the message is no ", type.full_name()));
+  return violations.ToStatus(absl::StatusCode::kInvalidArgument, "MALFORMED_MESSAGE");
 }
 
 absl::Status ParseRequest(const grpc::ByteBuffer& wire, Message& message) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "server/service/limits.h"
 #include "server/service/status_details.h"
 #include "tests/server/service/details.h"
 #include "trireme/v1/generate.pb.h"
@@ -140,6 +141,50 @@ TEST(ParseRequest, RefusesOtherNumbersBeyond32Bits) {
   const std::string priority = {10 << 3};
   EXPECT_TRUE(Parse(priority + Varint(static_cast<std::uint64_t>(-100))).ok());
   EXPECT_THAT(ViolatedFields(Parse(priority + Varint(static_cast<std::uint64_t>(-kWide)))), ElementsAre("priority"));
+}
+
+TEST(ParseRequest, RefusesUnknownFieldsInTheEntriesOfAMap) {
+  const std::string unknown = {static_cast<char>(15 << 3), 1};
+  const std::string entry = std::string({1 << 3, 7}) + std::string({2 << 3 | 5, 0, 0, 0, 0});
+  EXPECT_TRUE(Parse(Field(7, Field(9, entry))).ok());
+  const grpc::Status status = Parse(Field(7, Field(9, entry) + Field(9, entry + unknown)));
+  EXPECT_EQ(ReasonOf(status), "UNKNOWN_FIELD");
+  EXPECT_THAT(ViolatedFields(status), ElementsAre("sampling.logit_bias[1].15"));
+}
+
+TEST(ParseRequest, NamesAMapsValueOfAnotherWireType) {
+  const grpc::Status status = Parse(Field(7, Field(9, std::string({1 << 3, 7, 2 << 3, 1}))));
+  EXPECT_THAT(ViolatedFields(status), ElementsAre("sampling.logit_bias[0].value"));
+}
+
+// A list of `count` empty messages, strings or unknown fields, of two bytes each.
+std::string Many(std::uint32_t count, const std::string& part) {
+  std::string bytes;
+  for (std::uint32_t i = 0; i < count; ++i) bytes += part;
+  return bytes;
+}
+
+std::string LongField(int number, const std::string& bytes) {
+  return static_cast<char>(number << 3 | 2) + Varint(bytes.size()) + bytes;
+}
+
+TEST(ParseRequest, RefusesAMessageOfTooManyPartsBeforeItMakesThem) {
+  const std::string chat_message = {1 << 3 | 2, 0}, stop = {3 << 3 | 2, 0};
+  v1::GenerateRequest request;
+  const std::string chat = LongField(5, Many(kMaxMessageParts, chat_message));
+  const absl::Status refused = ParseRequest(std::string_view(chat), request);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("more than 131072 strings and messages"));
+  EXPECT_FALSE(request.has_chat());
+  EXPECT_EQ(ReasonOf(Parse(LongField(8, Many(kMaxMessageParts, stop)))), "MALFORMED_MESSAGE");
+  EXPECT_EQ(ReasonOf(Parse(LongField(7, Many(kMaxMessageParts, {15 << 3, 1})))), "MALFORMED_MESSAGE");
+  EXPECT_TRUE(Parse(LongField(5, Many(kMaxMessageParts - 1, chat_message))).ok()) << "the chat is a part";
+}
+
+TEST(ParseRequest, CountsNoNumbersAsParts) {
+  const std::string one_by_one = {1 << 3, 7};
+  EXPECT_TRUE(Parse(LongField(4, Many(kMaxMessageParts + 5, one_by_one))).ok());
+  EXPECT_TRUE(Parse(LongField(4, LongField(1, Many(kMaxMessageParts + 5, "\x07")))).ok());
 }
 
 TEST(ParseRequest, HasNothingAgainstKnownFields) { EXPECT_THAT(ViolatedFields(Parse(Field(3, "x"))), IsEmpty()); }

@@ -32,14 +32,15 @@ std::size_t Truncated(const v1::GenerateRequest& request, std::size_t num_tokens
                                               : num_tokens;
 }
 
-// Neither empty nor too long for one more token.
-void CheckPromptLength(const ServedModel& model, const std::string& field, std::size_t num_tokens,
+// Whether it is neither empty nor too long for one more token.
+bool CheckPromptLength(const ServedModel& model, const std::string& field, std::size_t num_tokens,
                        Violations& violations) {
   if (num_tokens == 0) violations.Add(field, "has no tokens");
   if (num_tokens >= model.max_model_len) {
     violations.Add(field, absl::StrCat("has ", num_tokens, " tokens, but the context holds ", model.max_model_len,
                                        " for prompt and output"));
   }
+  return num_tokens > 0 && num_tokens < model.max_model_len;
 }
 
 // The text that is tokenized: the one given, or the rendered chat.
@@ -74,8 +75,9 @@ Chat CheckPrompt(const ServedModel& model, const ServiceLimits& limits, const v1
   if (request.has_text()) CheckText(limits, request.text(), violations);
   if (request.has_token_ids()) {
     const auto size = static_cast<std::size_t>(request.token_ids().ids_size());
-    CheckPromptLength(model, "token_ids", Truncated(request, size), violations);
-    CheckTokenIds(model, "token_ids.ids", request.token_ids().ids(), violations);
+    if (CheckPromptLength(model, "token_ids", Truncated(request, size), violations)) {
+      CheckTokenIds(model, "token_ids.ids", request.token_ids().ids(), violations);
+    }
   }
   return request.has_chat() ? ReadChat(limits, request.chat(), violations) : Chat();
 }

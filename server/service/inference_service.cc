@@ -63,8 +63,9 @@ ServerUnaryReactor* InferenceService::Tokenize(CallbackServerContext* context, c
 ServerUnaryReactor* InferenceService::Detokenize(CallbackServerContext* context, const ByteBuffer* request,
                                                  ByteBuffer* response) {
   return AnswerOn<v1::DetokenizeRequest, v1::DetokenizeResponse>(
-      text_queue_, options_.limits, {context, request, response},
-      [this](const v1::DetokenizeRequest& detokenize) { return DetokenizeIds(*options_.model, detokenize); });
+      text_queue_, options_.limits, {context, request, response}, [this](const v1::DetokenizeRequest& detokenize) {
+        return DetokenizeIds(*options_.model, options_.limits, detokenize);
+      });
 }
 
 ServerUnaryReactor* InferenceService::GetModelInfo(CallbackServerContext* context, const ByteBuffer* request,

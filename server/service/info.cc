@@ -94,6 +94,8 @@ void FillLimits(const ServiceLimits& limits, v1::Limits& proto) {
   proto.set_max_bad_word_bytes(limits.max_bad_word_bytes);
   proto.set_max_logit_bias(limits.max_logit_bias);
   proto.set_max_cache_salt_bytes(limits.max_cache_salt_bytes);
+  proto.set_chat_message_bytes(limits.chat_message_bytes);
+  proto.set_max_detokenize_ids(limits.max_detokenize_ids);
 }
 
 }  // namespace

@@ -24,6 +24,8 @@ inline constexpr std::uint32_t kMaxMessageParts = 1u << 17;
 struct ServiceLimits {
   std::uint32_t max_message_bytes = 64u << 20;  // of a request, encoded; gRPC refuses a larger one
   std::uint32_t max_text_bytes = 1u << 20;      // of text, of a chat, of a rendered chat
+  std::uint32_t chat_message_bytes = 64;        // that each message of a chat counts, beside its own
+  std::uint32_t max_detokenize_ids = 1u << 20;  // so that their text fits into a message
   std::uint32_t max_request_id_bytes = 128;
   std::uint32_t max_cache_salt_bytes = 128;
   std::uint32_t max_stop_token_ids = 256;

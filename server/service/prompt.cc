@@ -14,8 +14,10 @@ std::string TooManyBytes(std::size_t got, std::uint32_t max) {
   return absl::StrCat("has ", got, " bytes, at most ", max, " are taken");
 }
 
-std::size_t NumBytes(const v1::ChatInput& input) {
-  std::size_t total = input.template_variables_json().size();
+// What is made of a message takes memory also where it says nothing.
+std::size_t NumBytes(const ServiceLimits& limits, const v1::ChatInput& input) {
+  std::size_t total = input.template_variables_json().size() +
+                      static_cast<std::size_t>(input.messages_size()) * limits.chat_message_bytes;
   for (const v1::ChatMessage& message : input.messages()) {
     total += message.role().size() + message.content().size() + message.extra_json().size();
   }
@@ -57,8 +59,10 @@ void CheckText(const ServiceLimits& limits, std::string_view text, Violations& v
 
 Chat ReadChat(const ServiceLimits& limits, const v1::ChatInput& input, Violations& violations) {
   Chat chat;
-  if (const std::size_t size = NumBytes(input); size > limits.max_text_bytes) {
-    violations.Add("chat", TooManyBytes(size, limits.max_text_bytes));
+  if (const std::size_t size = NumBytes(limits, input); size > limits.max_text_bytes) {
+    violations.Add("chat",
+                   absl::StrCat(TooManyBytes(size, limits.max_text_bytes), "; each of its ", input.messages_size(),
+                                " messages counts ", limits.chat_message_bytes, " more"));
     return chat;
   }
   if (input.messages().empty()) violations.Add("chat.messages", "is empty");
@@ -101,6 +105,12 @@ absl::Status CheckModelName(const ServedModel& model, std::string_view name) {
   return WithReason(absl::NotFoundError(absl::StrCat("model: no \"", std::string(name.substr(0, 100)),
                                                      "\" here; the served model is \"", model.name, "\"")),
                     "MODEL_NOT_FOUND");
+}
+
+bool CheckCount(std::string_view field, int count, std::uint32_t max, Violations& violations) {
+  if (count <= static_cast<std::int64_t>(max)) return true;
+  violations.Add(std::string(field), absl::StrCat("has ", count, " ids, at most ", max, " are taken"));
+  return false;
 }
 
 void CheckTokenIds(const ServedModel& model, std::string_view field,

@@ -44,6 +44,9 @@ absl::Status RequireTokenizer(const ServedModel& model);
 // NOT_FOUND unless `name` is empty or the served model's, with ErrorInfo.
 absl::Status CheckModelName(const ServedModel& model, std::string_view name);
 
+// Whether the `count` ids of the field `field` are at most `max`; notes in `violations` if they are not.
+bool CheckCount(std::string_view field, int count, std::uint32_t max, Violations& violations);
+
 // Notes in `violations` which of `ids` (the field `field`) are not below the vocabulary's size.
 void CheckTokenIds(const ServedModel& model, std::string_view field,
                    const google::protobuf::RepeatedField<std::uint32_t>& ids, Violations& violations);

@@ -1,6 +1,7 @@
 #include "server/service/read_stopping.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -24,6 +25,7 @@ struct StringLimits {
 void CheckStrings(const std::string& field, const Strings& strings, StringLimits limits, Violations& violations) {
   if (strings.size() > static_cast<int>(limits.max_count)) {
     violations.Add(field, absl::StrCat("has ", strings.size(), " strings, at most ", limits.max_count, " are taken"));
+    return;
   }
   for (int i = 0; i < strings.size(); ++i) {
     const std::string element = absl::StrCat(field, "[", i, "]");
@@ -44,13 +46,12 @@ void CheckNumTokens(const v1::StoppingParams& params, Violations& violations) {
   }
 }
 
-void CheckStopTokens(const ServedModel& model, const ServiceLimits& limits, const v1::StoppingParams& params,
-                     Violations& violations) {
-  if (params.stop_token_ids().size() > static_cast<int>(limits.max_stop_token_ids)) {
-    violations.Add("stopping.stop_token_ids", absl::StrCat("has ", params.stop_token_ids().size(), " ids, at most ",
-                                                           limits.max_stop_token_ids, " are taken"));
-  }
-  CheckTokenIds(model, "stopping.stop_token_ids", params.stop_token_ids(), violations);
+std::set<std::uint32_t> ReadStopTokens(const ServedModel& model, const ServiceLimits& limits,
+                                       const v1::StoppingParams& params, Violations& violations) {
+  const auto& ids = params.stop_token_ids();
+  if (!CheckCount("stopping.stop_token_ids", ids.size(), limits.max_stop_token_ids, violations)) return {};
+  CheckTokenIds(model, "stopping.stop_token_ids", ids, violations);
+  return {ids.begin(), ids.end()};
 }
 
 // As google/protobuf/duration.proto defines it.
@@ -66,15 +67,14 @@ bool IsDuration(const google::protobuf::Duration& duration) {
 StoppingParams ReadStopping(const ServedModel& model, const ServiceLimits& limits, const v1::StoppingParams& params,
                             Violations& violations) {
   CheckNumTokens(params, violations);
-  CheckStopTokens(model, limits, params, violations);
+  StoppingParams result;
+  result.stop_token_ids = ReadStopTokens(model, limits, params, violations);
   CheckStrings("stopping.stop", params.stop(),
                {.max_count = limits.max_stop_strings, .max_bytes = limits.max_stop_string_bytes}, violations);
   CheckStrings("stopping.bad_words", params.bad_words(),
                {.max_count = limits.max_bad_words, .max_bytes = limits.max_bad_word_bytes}, violations);
-  StoppingParams result;
   result.max_tokens = params.has_max_tokens() ? params.max_tokens() : model.max_model_len;
   result.min_tokens = params.min_tokens();
-  result.stop_token_ids = {params.stop_token_ids().begin(), params.stop_token_ids().end()};
   if (!params.ignore_eos()) result.eos_token_ids = model.eos_token_ids;
   return result;
 }

@@ -44,10 +44,13 @@ absl::StatusOr<v1::TokenizeResponse> TokenizeText(const ServedModel& model, cons
   return response;
 }
 
-absl::StatusOr<v1::DetokenizeResponse> DetokenizeIds(const ServedModel& model, const v1::DetokenizeRequest& request) {
+absl::StatusOr<v1::DetokenizeResponse> DetokenizeIds(const ServedModel& model, const ServiceLimits& limits,
+                                                     const v1::DetokenizeRequest& request) {
   RETURN_IF_ERROR(CheckModelName(model, request.model()));
   Violations violations;
-  CheckTokenIds(model, "token_ids", request.token_ids(), violations);
+  if (CheckCount("token_ids", request.token_ids_size(), limits.max_detokenize_ids, violations)) {
+    CheckTokenIds(model, "token_ids", request.token_ids(), violations);
+  }
   RETURN_IF_ERROR(violations.ToStatus(absl::StatusCode::kInvalidArgument, "INVALID_REQUEST"));
   RETURN_IF_ERROR(RequireTokenizer(model));
   const bool skip_special = !request.has_skip_special_tokens() || request.skip_special_tokens();

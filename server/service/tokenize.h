@@ -13,6 +13,7 @@ absl::StatusOr<v1::TokenizeResponse> TokenizeText(const ServedModel& model, cons
                                                   const v1::TokenizeRequest& request);
 
 // The same errors.
-absl::StatusOr<v1::DetokenizeResponse> DetokenizeIds(const ServedModel& model, const v1::DetokenizeRequest& request);
+absl::StatusOr<v1::DetokenizeResponse> DetokenizeIds(const ServedModel& model, const ServiceLimits& limits,
+                                                     const v1::DetokenizeRequest& request);
 
 }  // namespace trireme::server

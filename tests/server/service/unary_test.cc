@@ -170,6 +170,20 @@ TEST(Detokenize, RefusesIdsBeyondTheVocabulary) {
   EXPECT_THAT(ViolatedFields(server.stub().Detokenize(&context, request, &response)), ElementsAre("token_ids[0]"));
 }
 
+TEST(Detokenize, TakesNoMoreIdsThanItsLimit) {
+  TestServer server({.limits = {.max_detokenize_ids = 3}});
+  v1::DetokenizeRequest request;
+  for (int i = 0; i < 3; ++i) request.add_token_ids(64);
+  v1::DetokenizeResponse response;
+  grpc::ClientContext first, second;
+  EXPECT_TRUE(server.stub().Detokenize(&first, request, &response).ok());
+  request.add_token_ids(64);
+  const grpc::Status status = server.stub().Detokenize(&second, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(ViolatedFields(status), ElementsAre("token_ids"));
+  EXPECT_THAT(status.error_message(), HasSubstr("has 4 ids, at most 3 are taken"));
+}
+
 TEST(Abort, NeedsIds) {
   TestServer server;
   v1::AbortResponse response;
@@ -193,6 +207,8 @@ TEST(GetModelInfo, TellsTheModelAndItsLimits) {
   EXPECT_EQ(info.default_sampling().temperature(), 1);
   EXPECT_EQ(info.limits().max_message_bytes(), 64u << 20);
   EXPECT_EQ(info.limits().max_logprobs(), 20u);
+  EXPECT_EQ(info.limits().chat_message_bytes(), 64u);
+  EXPECT_EQ(info.limits().max_detokenize_ids(), 1u << 20);
   EXPECT_TRUE(info.supports_tp_plan());
   EXPECT_THAT(info.valid_tp_degrees(), ElementsAre(1, 2, 4));
 }

@@ -348,16 +348,20 @@ TEST(ValidateGenerate, RefusesTooMuchOfEachThing) {
   v1::GenerateRequest request = Parsed("text: 'x'");
   request.set_cache_salt(std::string(129, 's'));
   for (int i = 0; i < 65; ++i) request.mutable_stopping()->add_stop("x");
-  *request.mutable_stopping()->mutable_stop(3) = std::string(1025, 'x');
   for (int i = 0; i < 257; ++i) request.mutable_stopping()->add_bad_words("x");
-  *request.mutable_stopping()->mutable_bad_words(4) = std::string(257, 'x');
   for (int i = 0; i < 257; ++i) request.mutable_stopping()->add_stop_token_ids(1);
   for (std::uint32_t i = 0; i < 1025; ++i) (*request.mutable_sampling()->mutable_logit_bias())[i] = 1;
   const grpc::Status status = Refusal(request);
-  EXPECT_THAT(ViolatedFields(status),
-              UnorderedElementsAre("cache_salt", "stopping.stop", "stopping.stop[3]", "stopping.bad_words",
-                                   "stopping.bad_words[4]", "stopping.stop_token_ids", "sampling.logit_bias"));
+  EXPECT_THAT(ViolatedFields(status), UnorderedElementsAre("cache_salt", "stopping.stop", "stopping.bad_words",
+                                                           "stopping.stop_token_ids", "sampling.logit_bias"));
   EXPECT_THAT(status.error_message(), HasSubstr("has 65 strings, at most 64 are taken"));
+}
+
+TEST(ValidateGenerate, RefusesStringsThatAreTooLong) {
+  v1::GenerateRequest request = Parsed("text: 'x' stopping { stop: ['x', 'x'] bad_words: ['x', 'x'] }");
+  *request.mutable_stopping()->mutable_stop(1) = std::string(1025, 'x');
+  *request.mutable_stopping()->mutable_bad_words(1) = std::string(257, 'x');
+  EXPECT_THAT(ViolatedFields(Refusal(request)), UnorderedElementsAre("stopping.stop[1]", "stopping.bad_words[1]"));
 }
 
 TEST(ValidateGenerate, RefusesAnIdThatIsTooLong) {
@@ -398,6 +402,24 @@ TEST(ValidateGenerate, RefusesTokensThatTheModelHasNoRowFor) {
   const grpc::Status status = Refusal(Parsed("text: ' '"), model);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(status.error_message(), HasSubstr("220"));
+}
+
+TEST(ValidateGenerate, CountsAChatsMessagesAsWellAsTheirBytes) {
+  v1::GenerateRequest request;
+  for (int i = 0; i < 20'000; ++i) request.mutable_chat()->add_messages();
+  const grpc::Status status = Refusal(request);
+  EXPECT_THAT(ViolatedFields(status), ElementsAre("chat"));
+  EXPECT_THAT(status.error_message(), HasSubstr("has 1280000 bytes, at most 1048576 are taken; each of its 20000"));
+}
+
+TEST(ValidateGenerate, LooksAtNoElementOfAListThatIsTooLong) {
+  v1::GenerateRequest request;
+  for (int i = 0; i < 2000; ++i) {
+    request.mutable_token_ids()->add_ids(100'000);
+    request.mutable_stopping()->add_stop_token_ids(100'000);
+    request.mutable_stopping()->add_stop("");
+  }
+  EXPECT_THAT(ViolatedFields(Refusal(request)), ElementsAre("token_ids", "stopping.stop_token_ids", "stopping.stop"));
 }
 
 }  // namespace

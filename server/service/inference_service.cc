@@ -1,5 +1,7 @@
 #include "server/service/inference_service.h"
 
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/logging.h"
@@ -43,10 +45,13 @@ ServerUnaryReactor* InferenceService::Abort(CallbackServerContext* context, cons
 absl::StatusOr<v1::AbortResponse> InferenceService::AbortRequests(const v1::AbortRequest& request) {
   Violations violations;
   if (request.request_ids().empty()) violations.Add("request_ids", "is empty");
+  CheckCount("request_ids", request.request_ids_size(), options_.limits.max_abort_ids, violations);
+  CheckBytes("reason", request.reason(), options_.limits.max_abort_reason_bytes, violations);
   RETURN_IF_ERROR(violations.ToStatus(absl::StatusCode::kInvalidArgument, "INVALID_REQUEST"));
   v1::AbortResponse response;
+  std::set<std::string_view> seen;
   for (const std::string& id : request.request_ids()) {
-    if (!options_.engine->Abort(id)) continue;
+    if (!seen.insert(id).second || !options_.engine->Abort(id)) continue;
     LogInfo("request aborted", {{"request_id", id}, {"reason", request.reason()}});
     response.add_aborted_request_ids(id);
   }

@@ -96,6 +96,8 @@ void FillLimits(const ServiceLimits& limits, v1::Limits& proto) {
   proto.set_max_cache_salt_bytes(limits.max_cache_salt_bytes);
   proto.set_chat_message_bytes(limits.chat_message_bytes);
   proto.set_max_detokenize_ids(limits.max_detokenize_ids);
+  proto.set_max_abort_ids(limits.max_abort_ids);
+  proto.set_max_abort_reason_bytes(limits.max_abort_reason_bytes);
 }
 
 }  // namespace

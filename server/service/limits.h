@@ -36,6 +36,8 @@ struct ServiceLimits {
   std::uint32_t max_logit_bias = 1024;  // entries
   std::uint32_t max_logprobs = 20;
   std::uint32_t max_n = 64;
+  std::uint32_t max_abort_ids = 4096;
+  std::uint32_t max_abort_reason_bytes = 256;
   // What may wait for a client that reads slowly. Beside it gRPC itself holds about 4 MB for each stream.
   std::uint32_t max_unread_bytes = 1u << 20;
 

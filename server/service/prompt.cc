@@ -53,8 +53,12 @@ OrderedJson ReadMessage(const v1::ChatMessage& message, const std::string& field
 
 }  // namespace
 
+void CheckBytes(std::string_view field, std::string_view value, std::uint32_t max, Violations& violations) {
+  if (value.size() > max) violations.Add(std::string(field), TooManyBytes(value.size(), max));
+}
+
 void CheckText(const ServiceLimits& limits, std::string_view text, Violations& violations) {
-  if (text.size() > limits.max_text_bytes) violations.Add("text", TooManyBytes(text.size(), limits.max_text_bytes));
+  CheckBytes("text", text, limits.max_text_bytes, violations);
 }
 
 Chat ReadChat(const ServiceLimits& limits, const v1::ChatInput& input, Violations& violations) {

@@ -12,6 +12,9 @@
 
 namespace trireme::server {
 
+// Notes in `violations` if the string `value` of the field `field` has more than `max` bytes.
+void CheckBytes(std::string_view field, std::string_view value, std::uint32_t max, Violations& violations);
+
 // Notes in `violations`, under the name "text", what is wrong with a plain text.
 void CheckText(const ServiceLimits& limits, std::string_view text, Violations& violations);
 

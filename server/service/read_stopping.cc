@@ -30,10 +30,7 @@ void CheckStrings(const std::string& field, const Strings& strings, StringLimits
   for (int i = 0; i < strings.size(); ++i) {
     const std::string element = absl::StrCat(field, "[", i, "]");
     if (strings[i].empty()) violations.Add(element, "is empty");
-    if (strings[i].size() > limits.max_bytes) {
-      violations.Add(element,
-                     absl::StrCat("has ", strings[i].size(), " bytes, at most ", limits.max_bytes, " are taken"));
-    }
+    CheckBytes(element, strings[i], limits.max_bytes, violations);
   }
 }
 

@@ -19,11 +19,6 @@ namespace {
 
 constexpr int kMaxPriority = 100;  // and as far below 0
 
-void CheckBytes(const std::string& field, const std::string& value, std::uint32_t max, Violations& violations) {
-  if (value.size() <= max) return;
-  violations.Add(field, absl::StrCat("has ", value.size(), " bytes, at most ", max, " are taken"));
-}
-
 std::string ReadRequestId(const ServiceLimits& limits, const std::string& id, Violations& violations) {
   CheckBytes("request_id", id, limits.max_request_id_bytes, violations);
   return id.empty() ? absl::StrFormat("generate-%016x", RandomNumber()) : id;

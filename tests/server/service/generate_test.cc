@@ -352,6 +352,7 @@ TEST(Generate, EndsNormallyWithWhatThereIsWhenAborted) {
   v1::AbortRequest abort;
   abort.add_request_ids("mine");
   abort.add_request_ids("nobody's");
+  abort.add_request_ids("mine");
   abort.set_reason("test");
   v1::AbortResponse aborted;
   grpc::ClientContext abort_context;

@@ -191,6 +191,23 @@ TEST(Abort, NeedsIds) {
   EXPECT_THAT(ViolatedFields(server.stub().Abort(&context, {}, &response)), ElementsAre("request_ids"));
 }
 
+TEST(Abort, BoundsIdsAndReason) {
+  TestServer server({.limits = {.max_abort_ids = 2, .max_abort_reason_bytes = 5}});
+  v1::AbortRequest request;
+  request.add_request_ids("a");
+  request.add_request_ids("b");
+  request.set_reason("grace");
+  v1::AbortResponse response;
+  grpc::ClientContext first, second;
+  EXPECT_TRUE(server.stub().Abort(&first, request, &response).ok());
+  request.add_request_ids("c");
+  request.set_reason("mercy!");
+  const grpc::Status status = server.stub().Abort(&second, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(ViolatedFields(status), ElementsAre("request_ids", "reason"));
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("has 3 ids, at most 2"), HasSubstr("has 6 bytes, at most 5")));
+}
+
 TEST(GetModelInfo, TellsTheModelAndItsLimits) {
   TestServer server;
   v1::GetModelInfoResponse info;
@@ -209,6 +226,8 @@ TEST(GetModelInfo, TellsTheModelAndItsLimits) {
   EXPECT_EQ(info.limits().max_logprobs(), 20u);
   EXPECT_EQ(info.limits().chat_message_bytes(), 64u);
   EXPECT_EQ(info.limits().max_detokenize_ids(), 1u << 20);
+  EXPECT_EQ(info.limits().max_abort_ids(), 4096u);
+  EXPECT_EQ(info.limits().max_abort_reason_bytes(), 256u);
   EXPECT_TRUE(info.supports_tp_plan());
   EXPECT_THAT(info.valid_tp_degrees(), ElementsAre(1, 2, 4));
 }

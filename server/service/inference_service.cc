@@ -22,13 +22,13 @@ using grpc::ServerUnaryReactor;
 InferenceService::InferenceService(InferenceServiceOptions options)
     : options_(std::move(options)),
       start_time_(std::chrono::steady_clock::now()),
-      text_queue_(options_.limits.num_text_threads, options_.limits.max_waiting_texts),
       environment_{.model = options_.model,
                    .limits = options_.limits,
                    .engine = options_.engine,
                    .text_queue = &text_queue_,
                    .statistics = options_.statistics,
-                   .open_calls = &open_calls_} {}
+                   .open_calls = &open_calls_},
+      text_queue_(options_.limits.num_text_threads, options_.limits.max_waiting_texts) {}
 
 grpc::ServerWriteReactor<ByteBuffer>* InferenceService::Generate(CallbackServerContext* context,
                                                                  const ByteBuffer* request) {

@@ -70,8 +70,8 @@ class InferenceService final : public RawInferenceService {
   const InferenceServiceOptions options_;
   const std::chrono::steady_clock::time_point start_time_;
   OpenCalls open_calls_;
-  WorkQueue text_queue_;
   const CallEnvironment environment_;
+  WorkQueue text_queue_;  // the last: its end runs what waits in it
 };
 
 }  // namespace trireme::server

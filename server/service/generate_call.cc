@@ -47,6 +47,10 @@ GenerateCall::GenerateCall(const CallEnvironment& environment, const grpc::Callb
 }
 
 void GenerateCall::Begin() {
+  {
+    MutexLock lock(mutex_);
+    if (IsRefused()) return;  // it ended while it waited: nobody wants its tokens
+  }
   absl::StatusOr<ValidatedGenerate> validated = Read();
   request_.Clear();
   if (validated.ok()) {
@@ -72,8 +76,7 @@ void GenerateCall::Submit(ValidatedGenerate validated) {
   CallRecord accepted;
   {
     MutexLock lock(mutex_);
-    // Meanwhile: the client is gone, or the deadline has passed.
-    if (is_finished_) return environment_.statistics->OnRefused(OutcomeName(record_.status));
+    if (IsRefused()) return;
     record_.request_id = request.id;
     record_.prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
     record_.max_tokens = request.stopping.max_tokens;
@@ -88,6 +91,12 @@ void GenerateCall::Submit(ValidatedGenerate validated) {
   }
   LogAccepted(accepted);
   CancelIfGivenUp(accepted.request_id);
+}
+
+// By the client, or by its deadline.
+bool GenerateCall::IsRefused() {
+  if (is_finished_) environment_.statistics->OnRefused(OutcomeName(record_.status));
+  return is_finished_;
 }
 
 // A cancel that came before the engine knew the request went past it.
@@ -174,6 +183,7 @@ void GenerateCall::OnDone() {
   {
     MutexLock lock(mutex_);
     record = std::move(record_);
+    record_.status = absl::Status(record.status.code(), "");  // for IsRefused and CancelIfGivenUp
   }
   LogEnd(record);  // on gRPC's thread, where nobody waits for a log that is slow
   environment_.open_calls->Leave();

@@ -61,6 +61,8 @@ class GenerateCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void Begin();
   absl::StatusOr<ValidatedGenerate> Read();
   void Submit(ValidatedGenerate validated);
+  // Whether the call has ended before the engine has taken it; if so, counts it.
+  bool IsRefused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CancelIfGivenUp(const std::string& id);
 
   // Ends the call before the engine has taken it.

@@ -39,7 +39,7 @@ TestServer::TestServer(TestServerOptions options)
   service_ = std::make_unique<InferenceService>(
       InferenceServiceOptions{.model = &options_.model,
                               .engine = &engine_,
-                              .statistics = &metrics_,
+                              .statistics = options_.statistics != nullptr ? options_.statistics : &metrics_,
                               .group_status = [this] { return group_status(); },
                               .limits = options_.limits,
                               .max_num_seqs = options_.group.limits.max_num_seqs,

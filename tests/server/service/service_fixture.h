@@ -42,6 +42,7 @@ struct TestServerOptions {
   bool is_group_up = true;
   std::shared_ptr<grpc::ServerCredentials> credentials = nullptr;
   bool hides_internals = false;
+  ServiceStatistics* statistics = nullptr;  // null: the server's own; outlives it
 };
 
 // Thread-safe but for construction and destruction.

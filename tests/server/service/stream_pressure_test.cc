@@ -3,14 +3,22 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "absl/time/clock.h"
+#include "base/mutex.h"
+#include "server/engine/statistics.h"
 #include "tests/server/service/details.h"
 #include "tests/server/service/service_fixture.h"
 
 namespace trireme::server {
 namespace {
+
+using ::testing::AnyOf;
+using ::testing::ElementsAre;
 
 v1::GenerateRequest LongRequest() {
   return GenerateRequestFrom("token_ids { ids: [5, 6, 7] } sampling { seed: 1 } stopping { ignore_eos: true }");
@@ -98,6 +106,69 @@ TEST(Streams, MergeTokensForAClientThatReadsSlowly) {
   EXPECT_EQ(result.ChunkTokenIds(), FakeContinuation({5, 6, 7}, 1, kTestVocabulary, 1021));
   EXPECT_LT(result.chunks.size(), 1021u);
   EXPECT_EQ(result.ChunkText(), result.completion().text());
+}
+
+// Holds the text thread that refuses the first call until it is let go.
+class HoldingStatistics final : public ServiceStatistics {
+ public:
+  void OnRefused(std::string_view code) override {
+    MutexLock lock(mutex_);
+    refused_.emplace_back(code);
+    changed_.SignalAll();
+    while (refused_.size() == 1 && !is_let_go_ && changed_.WaitUntil(mutex_, Deadline())) {
+    }
+  }
+  void OnFailure(std::string_view code, std::string_view) override {
+    MutexLock lock(mutex_);
+    failed_.emplace_back(code);
+    changed_.SignalAll();
+  }
+  void LetGo() {
+    MutexLock lock(mutex_);
+    is_let_go_ = true;
+    changed_.SignalAll();
+  }
+  // Of so many calls, once there are as many.
+  std::vector<std::string> Refused(std::size_t count) { return WaitFor(refused_, count); }
+  std::vector<std::string> Failed(std::size_t count) { return WaitFor(failed_, count); }
+
+ private:
+  static absl::Time Deadline() { return absl::Now() + absl::Seconds(20); }
+
+  std::vector<std::string> WaitFor(const std::vector<std::string>& codes, std::size_t count) {
+    const absl::Time deadline = Deadline();
+    MutexLock lock(mutex_);
+    while (codes.size() < count && changed_.WaitUntil(mutex_, deadline)) {
+    }
+    return codes;
+  }
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<std::string> refused_, failed_;
+  bool is_let_go_ = false;
+};
+
+TEST(Streams, ThatEndWhileTheyWaitForATextThreadAreNotLookedAt) {
+  HoldingStatistics statistics;
+  ServiceLimits limits;
+  limits.num_text_threads = 1;
+  TestServer server({.limits = limits, .statistics = &statistics});
+  const v1::GenerateRequest wrong = GenerateRequestFrom("sampling { temperature: -1 }");
+  grpc::ClientContext first, cancelled, late;
+  const auto first_reader = server.stub().Generate(&first, wrong);
+  EXPECT_THAT(statistics.Refused(1), ElementsAre("invalid_argument"));
+  const auto cancelled_reader = server.stub().Generate(&cancelled, wrong);
+  late.set_deadline(absl::ToChronoTime(absl::Now() + absl::Milliseconds(100)));
+  const auto late_reader = server.stub().Generate(&late, wrong);
+  // The client ends a late call as well, and may be the first.
+  const auto is_gone = AnyOf("cancelled", "deadline_exceeded");
+  EXPECT_THAT(statistics.Failed(1), ElementsAre(is_gone));
+  cancelled.TryCancel();  // it came before the late one, on the same connection
+  EXPECT_THAT(statistics.Failed(2), ElementsAre(is_gone, "cancelled"));
+  statistics.LetGo();
+  EXPECT_THAT(statistics.Refused(3), ElementsAre("invalid_argument", is_gone, is_gone));
+  for (const auto& reader : {&first_reader, &late_reader, &cancelled_reader}) ReadAll(**reader);
 }
 
 // Cancels at any moment: while the request is parsed, queued, running, finishing, finished.

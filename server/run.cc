@@ -87,7 +87,7 @@ absl::StatusOr<FrontEndOptions> OptionsFor(const ServerOptions& options) {
   ASSIGN_OR_RETURN(plan.model, DescribeModel(model, options.model, dtype, kv_cache.max_model_len));
   plan.engine = {.limits = LimitsFor(options),
                  .max_model_len = kv_cache.max_model_len,
-                 .max_waiting_requests = options.max_queued_requests,
+                 .max_waiting_sequences = options.max_queued_requests,
                  .max_step_stretch = options.max_step_stretch,
                  .prefix_caching = options.has_prefix_caching};
   plan.group.tp_degree = static_cast<int>(options.tp_degree);

@@ -24,7 +24,7 @@ absl::Status Validate(const EngineOptions& options) {
   RETURN_IF_ERROR(RequirePositive(options.limits.max_num_seqs, "max_num_seqs"));
   RETURN_IF_ERROR(RequirePositive(options.limits.kv_block_tokens, "kv_block_tokens"));
   RETURN_IF_ERROR(RequirePositive(options.max_steps_in_flight, "max_steps_in_flight"));
-  RETURN_IF_ERROR(RequirePositive(options.max_waiting_requests, "max_waiting_requests"));
+  RETURN_IF_ERROR(RequirePositive(options.max_waiting_sequences, "max_waiting_sequences"));
   if (options.limits.max_num_batched_tokens < options.limits.max_num_seqs) {
     return absl::InvalidArgumentError(absl::StrCat("max_num_batched_tokens is ", options.limits.max_num_batched_tokens,
                                                    "; expected at least max_num_seqs (", options.limits.max_num_seqs,

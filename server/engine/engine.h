@@ -23,8 +23,8 @@ struct EngineOptions {
   std::uint32_t max_model_len = 0;  // prompt and output together, in tokens; > 1
   // Steps sent before the result of the first is read; sampled tokens need not be known to send the next decode.
   std::uint32_t max_steps_in_flight = 1;  // > 0
-  // > 0. Sequences count; a request is let in while fewer wait, so that its own `n` may go beyond.
-  std::uint32_t max_waiting_requests = 1024;
+  // > 0. A request is let in while fewer wait, so that its own `n` may go beyond.
+  std::uint32_t max_waiting_sequences = 1024;
   // A step in which streams decode takes so many prompt tokens along that it takes about so many times as long as the
   // decodes alone would (step_cost.h); >= 1. Nothing: as many as limits allow.
   std::optional<double> max_step_stretch = {};

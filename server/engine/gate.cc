@@ -46,8 +46,10 @@ absl::Status Gate::CheckRoom(const Request& request) const {
   if (alive_.contains(request.id)) {
     return absl::AlreadyExistsError(absl::StrCat("a request with id \"", request.id, "\" is running"));
   }
-  if (NumWaitingSequences() >= options_.max_waiting_requests) {
-    return QueueFullError(absl::StrCat("the queue is full: ", options_.max_waiting_requests, " requests wait"));
+  if (const std::uint32_t waiting = NumWaitingSequences(); waiting >= options_.max_waiting_sequences) {
+    return QueueFullError(absl::StrCat("the queue is full: ", waiting,
+                                       " sequences wait; requests are let in while fewer than ",
+                                       options_.max_waiting_sequences, " do"));
   }
   return absl::OkStatus();
 }

@@ -46,7 +46,7 @@ TEST_P(EngineRefusalsTest, RefusesASecondRequestOfALiveId) {
 
 TEST_P(EngineRefusalsTest, RefusesWhatTheQueueCannotHoldAndSaysThatARetryMayHelp) {
   EngineOptions limited = options();
-  limited.max_waiting_requests = 2;
+  limited.max_waiting_sequences = 2;
   limited.limits.max_num_seqs = 1;
   EngineOverFake fake(limited);
   fake.group.BringUp();
@@ -57,7 +57,7 @@ TEST_P(EngineRefusalsTest, RefusesWhatTheQueueCannotHoldAndSaysThatARetryMayHelp
   for (int i = 0; i < 2; ++i) recorders.push_back(fake.Submit(MakeRequest("wait" + std::to_string(i), Prompt(1), 3)));
   const absl::Status full = fake.engine.Submit(MakeRequest("more", Prompt(1), 3), std::make_shared<Recorder>());
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(full.message(), "the queue is full: 2 requests wait");
+  EXPECT_EQ(full.message(), "the queue is full: 2 sequences wait; requests are let in while fewer than 2 do");
   EXPECT_TRUE(IsRetryable(full));
   fake.group.Resume();
   for (const auto& recorder : recorders) ASSERT_TRUE(recorder->WaitForEnd());

@@ -204,7 +204,7 @@ TEST(EngineOptions, AreValidatedByName) {
   EXPECT_EQ(message([](EngineOptions& o) { o.limits.max_num_seqs = 0; }), "max_num_seqs is 0; expected at least 1");
   EXPECT_THAT(message([](EngineOptions& o) { o.limits.kv_block_tokens = 0; }), HasSubstr("kv_block_tokens"));
   EXPECT_THAT(message([](EngineOptions& o) { o.max_steps_in_flight = 0; }), HasSubstr("max_steps_in_flight"));
-  EXPECT_THAT(message([](EngineOptions& o) { o.max_waiting_requests = 0; }), HasSubstr("max_waiting_requests"));
+  EXPECT_THAT(message([](EngineOptions& o) { o.max_waiting_sequences = 0; }), HasSubstr("max_waiting_sequences"));
   EXPECT_THAT(message([](EngineOptions& o) { o.max_step_stretch = 0.9; }), HasSubstr("max_step_stretch is 0.9"));
   EXPECT_THAT(message([](EngineOptions& o) { o.max_step_stretch = std::nan(""); }), HasSubstr("max_step_stretch"));
   EXPECT_THAT(message([](EngineOptions& o) { o.max_model_len = 1; }),

@@ -95,7 +95,7 @@ TEST_P(SequencesTest, CountAsOneRequest) {
 
 TEST_P(SequencesTest, FillTheQueueEachByItself) {
   EngineOptions limited = options();
-  limited.max_waiting_requests = 2;
+  limited.max_waiting_sequences = 2;
   limited.limits.max_num_seqs = 1;
   EngineOverFake fake(limited);
   fake.group.BringUp();

@@ -51,7 +51,7 @@ TEST(ToGrpcStatus, TellsWhenToRetryWhatIsUnavailable) {
 }
 
 TEST(ToGrpcStatus, TellsAFullQueueFromARequestThatNeverFits) {
-  const grpc::Status full = ToGrpcStatus(QueueFullError("8 requests wait"), kDelay);
+  const grpc::Status full = ToGrpcStatus(QueueFullError("8 sequences wait"), kDelay);
   EXPECT_EQ(full.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(ReasonOf(full), "QUEUE_FULL");
   EXPECT_TRUE(HasRetryInfo(full));

@@ -144,7 +144,9 @@ v1::GetLoadsResponse LoadsInfo(const GroupStatus& group, const Loads& loads, std
   v1::GetLoadsResponse info;
   info.set_running_requests(loads.running_requests);
   info.set_waiting_requests(loads.waiting_requests);
-  info.set_max_running_requests(max_num_seqs);
+  info.set_running_sequences(loads.running_sequences);
+  info.set_waiting_sequences(loads.waiting_sequences);
+  info.set_max_running_sequences(max_num_seqs);
   info.set_used_kv_tokens(std::uint64_t{loads.used_kv_blocks} * kv_block_tokens);
   info.set_total_kv_tokens(std::uint64_t{loads.total_kv_blocks} * kv_block_tokens);
   info.set_state(StateOf(group, loads));

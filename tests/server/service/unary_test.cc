@@ -313,7 +313,7 @@ TEST(GetServerInfo, TellsEachState) {
   EXPECT_EQ(state(), v1::SERVER_STATE_FAILED);
 }
 
-TEST(GetLoads, CountsRequestsAndTokens) {
+TEST(GetLoads, CountsRequestsSequencesAndTokens) {
   TestServer server;
   server.group().Pause();
   grpc::ClientContext running;
@@ -325,11 +325,32 @@ TEST(GetLoads, CountsRequestsAndTokens) {
   }
   EXPECT_EQ(loads.running_requests(), 1u);
   EXPECT_EQ(loads.waiting_requests(), 0u);
-  EXPECT_EQ(loads.max_running_requests(), 16u);
+  EXPECT_EQ(loads.running_sequences(), 1u);
+  EXPECT_EQ(loads.waiting_sequences(), 0u);
+  EXPECT_EQ(loads.max_running_sequences(), 16u);
   EXPECT_EQ(loads.used_kv_tokens(), 8u);  // two blocks of four
   EXPECT_EQ(loads.total_kv_tokens(), 4u * 4096);
   running.TryCancel();
   server.group().Resume();
+  EXPECT_EQ(ReadAll(*reader).status.error_code(), grpc::StatusCode::CANCELLED);
+}
+
+TEST(GetLoads, TellsOfSequencesThatWaitBesideTheirRequestsOthers) {
+  TestServer server({.group = TestGroup(absl::Milliseconds(2))});
+  grpc::ClientContext running;
+  const auto reader = server.stub().Generate(
+      &running, GenerateRequestFrom("token_ids { ids: [1, 2, 3] } sampling { n: 20 } stopping { ignore_eos: true }"));
+  v1::GetLoadsResponse loads;
+  for (int i = 0; i < 2000 && loads.running_sequences() < 16; ++i) {
+    grpc::ClientContext context;
+    ASSERT_TRUE(server.stub().GetLoads(&context, {}, &loads).ok());
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_EQ(loads.running_requests(), 1u);
+  EXPECT_EQ(loads.waiting_requests(), 0u);
+  EXPECT_EQ(loads.running_sequences(), loads.max_running_sequences());
+  EXPECT_EQ(loads.waiting_sequences(), 4u);
+  running.TryCancel();
   EXPECT_EQ(ReadAll(*reader).status.error_code(), grpc::StatusCode::CANCELLED);
 }
 

@@ -10,6 +10,12 @@ namespace {
 // Tag, length and varint of one id; an estimate is enough for a bound.
 constexpr std::size_t kBytesPerTokenId = 4;
 
+// Tag and length of an element of a list.
+constexpr std::size_t kBytesPerElement = 4;
+
+// In one chunk, unless a single one is larger. gRPC's clients take messages of up to 4 MiB if they are not told more.
+constexpr std::size_t kMaxPromptLogprobsBytes = 1u << 20;
+
 v1::FinishReason ToProto(FinishReason reason) {
   switch (reason) {
     case FinishReason::kEos:
@@ -60,9 +66,24 @@ ContinuationOutput::ContinuationOutput(const OutputPlan& plan, std::uint32_t ind
 
 void ContinuationOutput::AddPromptLogprobs(std::span<const GeneratedToken> tokens) {
   for (const GeneratedToken& token : tokens) {
-    FillLogprob(plan_.tokenizer.get(), token,
-                plan_.is_stream ? *delta_.add_prompt_logprobs() : *whole_.add_prompt_logprobs());
+    v1::TokenLogprob proto;
+    FillLogprob(plan_.tokenizer.get(), token, proto);
+    AddPromptLogprob(std::move(proto));
   }
+}
+
+void ContinuationOutput::AddPromptLogprob(v1::TokenLogprob&& proto) {
+  if (!plan_.is_stream) {
+    *whole_.add_prompt_logprobs() = std::move(proto);
+    return;
+  }
+  const std::size_t size = proto.ByteSizeLong() + kBytesPerElement;
+  if (prompt_logprobs_.empty() || num_prompt_logprobs_bytes_ + size > kMaxPromptLogprobsBytes) {
+    prompt_logprobs_.emplace_back();
+    num_prompt_logprobs_bytes_ = 0;
+  }
+  num_prompt_logprobs_bytes_ += size;
+  prompt_logprobs_.back().Add(std::move(proto));
 }
 
 AfterTokens ContinuationOutput::Add(std::span<const GeneratedToken> tokens) {
@@ -108,7 +129,7 @@ void ContinuationOutput::End(const Finish& finish) {
   }
   AddText(stop_filter_.Finish());
   // What the prompt brings is told, too, where no token has come.
-  has_delta_ |= !delta_.text().empty() || !delta_.prompt_logprobs().empty();
+  has_delta_ |= !delta_.text().empty() || !prompt_logprobs_.empty();
   SetFinish(finish);
 }
 
@@ -122,8 +143,23 @@ void ContinuationOutput::SetFinish(const Finish& finish) {
   if (finish.matched_stop_token_id) whole_.set_matched_stop_token_id(*finish.matched_stop_token_id);
 }
 
+// Tells no token.
+v1::Chunk ContinuationOutput::TakePromptLogprobs() {
+  v1::Chunk chunk;
+  chunk.set_index(delta_.index());
+  chunk.mutable_prompt_logprobs()->Swap(&prompt_logprobs_.front());
+  chunk.mutable_usage()->set_prompt_tokens(plan_.num_prompt_tokens);
+  prompt_logprobs_.pop_front();
+  return chunk;
+}
+
 v1::Chunk ContinuationOutput::TakeChunk() {
   CHECK(has_delta_);
+  if (prompt_logprobs_.size() > 1) return TakePromptLogprobs();
+  if (!prompt_logprobs_.empty()) {
+    delta_.mutable_prompt_logprobs()->Swap(&prompt_logprobs_.front());
+    prompt_logprobs_.clear();
+  }
   delta_.mutable_usage()->set_prompt_tokens(plan_.num_prompt_tokens);
   delta_.mutable_usage()->set_completion_tokens(num_tokens());
   v1::Chunk chunk;

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <set>
@@ -43,7 +44,7 @@ class ContinuationOutput {
   // `plan` outlives this.
   ContinuationOutput(const OutputPlan& plan, std::uint32_t index);
 
-  // They go out with the next chunk that has tokens.
+  // They go out with the next chunk that has tokens; what would make that larger than about 1 MiB, in chunks before it.
   void AddPromptLogprobs(std::span<const GeneratedToken> tokens);
 
   // kStop: a stop string is complete. Tokens of `tokens` that come after it, and of later calls, are left out.
@@ -61,7 +62,7 @@ class ContinuationOutput {
   // prompt does not count.
   std::size_t num_unread_bytes() const { return num_unread_bytes_; }
 
-  // All that came since the last chunk. REQUIRES: has_delta().
+  // All that came since the last chunk, or a part of the prompt's. REQUIRES: has_delta().
   v1::Chunk TakeChunk();
 
   // REQUIRES: is_ended(), !has_delta(), and it was not taken before.
@@ -70,6 +71,10 @@ class ContinuationOutput {
   std::uint32_t num_tokens() const { return static_cast<std::uint32_t>(whole_.token_ids_size()); }
 
  private:
+  using Logprobs = google::protobuf::RepeatedPtrField<v1::TokenLogprob>;
+
+  v1::Chunk TakePromptLogprobs();
+  void AddPromptLogprob(v1::TokenLogprob&& proto);
   void AddToken(const GeneratedToken& token);
   void AddText(std::string_view text);
   void AddLogprob(const GeneratedToken& token);
@@ -78,6 +83,8 @@ class ContinuationOutput {
   const OutputPlan& plan_;
   std::optional<IncrementalDecoder> decoder_;
   StopFilter stop_filter_;
+  std::deque<Logprobs> prompt_logprobs_;       // of a stream: of each chunk that is to tell them
+  std::size_t num_prompt_logprobs_bytes_ = 0;  // of the last of these
   v1::Chunk delta_;
   v1::Completion whole_;
   std::size_t num_unread_bytes_ = 0;

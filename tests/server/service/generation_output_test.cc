@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <span>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "tests/server/service/test_model.h"
 
 namespace trireme::server {
@@ -328,6 +330,45 @@ TEST(PromptLogprobs, ComeInTheFirstChunkOfTheFirstContinuation) {
   EXPECT_EQ(chunk.prompt_logprobs(2).rank(), 3u);
   output.Add(0, Tokens({65}));
   EXPECT_EQ(output.TakeChunk().chunk().prompt_logprobs_size(), 0);
+}
+
+TEST(PromptLogprobs, ComeInSeveralFirstChunksIfTheyAreMany) {
+  constexpr std::uint32_t kNumTokens = 8000;
+  OutputPlan plan = WithText();
+  plan.echo = "prompt";
+  plan.num_prompt_tokens = kNumTokens + 1;
+  GenerationOutput output(plan);
+  std::vector<GeneratedToken> tokens;
+  for (std::uint32_t i = 0; i < kNumTokens; ++i) {
+    tokens.push_back({.token_id = i % kTestVocabulary, .logprob = TokenLogprob{.logprob = -2, .rank = 3, .top = {}}});
+    tokens.back().logprob->top.assign(20, {.token_id = 500, .logprob = -1.5f});
+  }
+  output.AddPromptLogprobs(std::span(tokens).first(3000));
+  output.AddPromptLogprobs(std::span(tokens).subspan(3000));
+  EXPECT_FALSE(output.has_delta());
+  output.Add(0, Tokens({64}));
+  std::vector<v1::Chunk> chunks;
+  std::size_t num_bytes = 0;
+  std::uint32_t num_told = 0;
+  while (output.has_delta()) {
+    chunks.push_back(output.TakeChunk().chunk());
+    EXPECT_LT(chunks.back().ByteSizeLong(), (1u << 20) + 1000);
+    num_bytes += chunks.back().ByteSizeLong();
+    for (const v1::TokenLogprob& one : chunks.back().prompt_logprobs()) {
+      EXPECT_EQ(one.token_id(), num_told++ % kTestVocabulary);
+    }
+  }
+  EXPECT_EQ(num_told, kNumTokens);
+  ASSERT_EQ(chunks.size(), num_bytes / (1u << 20) + 1);
+  ASSERT_GT(chunks.size(), 1u);
+  for (std::size_t i = 0; i + 1 < chunks.size(); ++i) {
+    EXPECT_EQ(chunks[i].text(), "");
+    EXPECT_EQ(chunks[i].token_ids_size(), 0);
+    EXPECT_EQ(chunks[i].usage().prompt_tokens(), kNumTokens + 1);
+    EXPECT_EQ(chunks[i].usage().completion_tokens(), 0u);
+  }
+  EXPECT_EQ(chunks.back().token_ids_size(), 1);
+  EXPECT_TRUE(absl::StartsWith(chunks.back().text(), "prompt"));
 }
 
 TEST(PromptLogprobs, AreInASingleAnswer) {

@@ -33,7 +33,7 @@ std::string TextOrIds(const v1::Completion& completion) {
 }  // namespace
 
 AnswerPrinter::AnswerPrinter(Terminal& terminal, std::uint32_t num_continuations)
-    : terminal_(terminal), start_(Clock::now()), continuations_(std::max(num_continuations, 1u)) {}
+    : terminal_(terminal), start_(Clock::now()), num_continuations_(std::max(num_continuations, 1u)) {}
 
 void AnswerPrinter::Print(const v1::GenerateResponse& response) {
   if (response.has_chunk()) TakeChunk(response.chunk());
@@ -45,7 +45,6 @@ void AnswerPrinter::TakeChunk(const v1::Chunk& chunk) {
     last_token_ = Clock::now();
     if (!first_token_.has_value()) first_token_ = last_token_;
   }
-  if (chunk.index() >= continuations_.size()) continuations_.resize(chunk.index() + 1);
   v1::Completion& continuation = continuations_[chunk.index()];
   continuation.mutable_text()->append(chunk.text());
   continuation.mutable_token_ids()->MergeFrom(chunk.token_ids());
@@ -60,7 +59,6 @@ void AnswerPrinter::TakeChunk(const v1::Chunk& chunk) {
 void AnswerPrinter::TakeComplete(const v1::Complete& complete) {
   seed_ = complete.seed();
   for (const v1::Completion& whole : complete.completions()) {
-    if (whole.index() >= continuations_.size()) continuations_.resize(whole.index() + 1);
     v1::Completion& continuation = continuations_[whole.index()];
     const bool was_streamed = continuation.token_ids_size() > 0 || !continuation.text().empty();
     if (!was_streamed) {
@@ -75,16 +73,18 @@ void AnswerPrinter::TakeComplete(const v1::Complete& complete) {
   }
 }
 
-std::string AnswerPrinter::Title(std::size_t index) const {
-  return absl::StrCat("[", index + 1, " of ", continuations_.size(), "]\n");
+std::string AnswerPrinter::Title(std::uint32_t index) const {
+  return absl::StrCat("[", index + 1, " of ", num_continuations_, "]\n");
 }
 
 void AnswerPrinter::EndText() {
   if (is_line_open_) terminal_.out << "\n";
   is_line_open_ = false;
   const bool is_empty = num_tokens() == 0 && !seed_.has_value();
-  for (std::size_t i = 0; !is_single() && !is_empty && i < continuations_.size(); ++i) {
-    terminal_.out << Title(i) << TextOrIds(continuations_[i]) << "\n";
+  if (!is_single() && !is_empty) {
+    for (const auto& [index, continuation] : continuations_) {
+      terminal_.out << Title(index) << TextOrIds(continuation) << "\n";
+    }
   }
   terminal_.out << std::flush;
 }
@@ -109,13 +109,13 @@ void AnswerPrinter::PrintLogprob(const v1::TokenLogprob& logprob) {
 
 int AnswerPrinter::num_tokens() const {
   int total = 0;
-  for (const v1::Completion& continuation : continuations_) total += continuation.token_ids_size();
+  for (const auto& [index, continuation] : continuations_) total += continuation.token_ids_size();
   return total;
 }
 
 std::string AnswerPrinter::Summary() const {
   std::string line = absl::StrCat(num_tokens(), num_tokens() == 1 ? " token" : " tokens");
-  if (!is_single()) absl::StrAppend(&line, " in ", continuations_.size(), " continuations");
+  if (!is_single()) absl::StrAppend(&line, " in ", num_continuations_, " continuations");
   if (first_token_.has_value()) {
     absl::StrAppendFormat(&line, ", time to first token %.0f ms",
                           absl::ToDoubleMilliseconds(absl::FromChrono(*first_token_ - start_)));
@@ -124,17 +124,16 @@ std::string AnswerPrinter::Summary() const {
     if (num_tokens() > 1 && seconds > 0) absl::StrAppendFormat(&line, ", %.1f tokens/s", (num_tokens() - 1) / seconds);
   }
   if (!seed_.has_value()) return line;
-  const auto append_reason = [](std::string* text, const v1::Completion& one) { absl::StrAppend(text, Reason(one)); };
+  const auto append_reason = [](std::string* text, const auto& one) { absl::StrAppend(text, Reason(one.second)); };
   absl::StrAppend(&line, ", finished: ", absl::StrJoin(continuations_, "; ", append_reason), ", seed ", *seed_);
   return line;
 }
 
 void AnswerPrinter::PrintSummary() {
   EndText();
-  for (std::size_t i = 0; i < continuations_.size(); ++i) {
-    const v1::Completion& continuation = continuations_[i];
+  for (const auto& [index, continuation] : continuations_) {
     const bool has_logprobs = continuation.logprobs_size() > 0 || continuation.prompt_logprobs_size() > 0;
-    if (has_logprobs && !is_single()) terminal_.err << Title(i);
+    if (has_logprobs && !is_single()) terminal_.err << Title(index);
     PrintLogprobs(continuation);
   }
   terminal_.err << "[" << Summary() << "]\n" << std::flush;

@@ -2,9 +2,9 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "client/cli/terminal.h"
 #include "trireme/v1/generate.pb.h"
@@ -30,13 +30,13 @@ class AnswerPrinter {
   void PrintSummary();
 
   // All text so far, of the first continuation.
-  const std::string& text() const { return continuations_[0].text(); }
+  const std::string& text() const { return continuations_.at(0).text(); }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  bool is_single() const { return continuations_.size() == 1; }
-  std::string Title(std::size_t index) const;
+  bool is_single() const { return num_continuations_ == 1; }
+  std::string Title(std::uint32_t index) const;
   int num_tokens() const;
   void TakeChunk(const v1::Chunk& chunk);
   void TakeComplete(const v1::Complete& complete);
@@ -48,7 +48,8 @@ class AnswerPrinter {
   const Clock::time_point start_;
   std::optional<Clock::time_point> first_token_;
   Clock::time_point last_token_;
-  std::vector<v1::Completion> continuations_;  // what has come of each; by index
+  const std::uint32_t num_continuations_;  // that were asked for; the server may refuse so many
+  std::map<std::uint32_t, v1::Completion> continuations_ = {{0, {}}};  // what has come of each; by index
   bool is_line_open_ = false;
   std::optional<std::uint64_t> seed_;  // once it is complete
 };

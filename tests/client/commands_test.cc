@@ -228,7 +228,7 @@ TEST(Generate, PrintsWhatCameOfSeveralContinuationsBeforeAnError) {
 TEST(Generate, PrintsNothingWhereNothingCame) {
   ScriptedServer server(
       [](int, grpc::ServerContext*, Writer*) { return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "no"); });
-  for (const char* n : {"1", "3"}) {
+  for (const char* n : {"1", "3", "4000000000"}) {
     EXPECT_EQ(RunLine({"generate", "--target", server.target(), "--prompt", "x", "--n", n}).out, "");
   }
 }

@@ -1,4 +1,5 @@
-// What requests must keep to, in one place. GetModelInfo publishes these.
+// What requests must keep to, in one place. GetModelInfo publishes ServiceLimits; the constants are in the proto's
+// comments.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -17,6 +18,15 @@ constexpr bool IsTemperature(float value) {
 // A penalty of 1 does nothing; far from it the product of logit and penalty could leave float's range.
 inline constexpr float kMinRepetitionPenalty = 0.01f;
 inline constexpr float kMaxRepetitionPenalty = 100;
+
+// Presence and frequency penalties and biases are added to logits: from minus this to this.
+inline constexpr float kMaxAddedPenalty = 2;
+inline constexpr float kMaxLogitBias = 100;
+
+inline constexpr int kMaxPriority = 100;  // and as far below 0
+
+// Levels of template_variables_json and extra_json: JSON is copied by recursion.
+inline constexpr int kMaxJsonDepth = 64;
 
 // Strings, messages (entries of a map as well) and unknown fields in one request. Bounds what is made of its bytes.
 inline constexpr std::uint32_t kMaxMessageParts = 1u << 17;

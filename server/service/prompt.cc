@@ -8,8 +8,6 @@
 namespace trireme::server {
 namespace {
 
-constexpr int kMaxJsonDepth = 64;
-
 std::string TooManyBytes(std::size_t got, std::uint32_t max) {
   return absl::StrCat("has ", got, " bytes, at most ", max, " are taken");
 }
@@ -24,7 +22,7 @@ std::size_t NumBytes(const ServiceLimits& limits, const v1::ChatInput& input) {
   return total;
 }
 
-// `text` as an object; empty text is an empty one. Depth is bounded while parsing: JSON is copied by recursion.
+// `text` as an object; empty text is an empty one. Depth is bounded while parsing.
 OrderedJson ReadObject(const std::string& text, const std::string& field, Violations& violations) {
   if (text.empty()) return OrderedJson::object();
   bool is_too_deep = false;

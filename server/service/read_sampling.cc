@@ -53,7 +53,7 @@ void ReadFilters(const SamplingDefaults& defaults, const v1::SamplingParams& par
 void ReadPenalties(const SamplingDefaults& defaults, const v1::SamplingParams& params, SamplingParams& result,
                    Violations& violations) {
   constexpr Range kRepetition = {.min = kMinRepetitionPenalty, .max = kMaxRepetitionPenalty};
-  constexpr Range kAdded = {.min = -2, .max = 2};
+  constexpr Range kAdded = {.min = -kMaxAddedPenalty, .max = kMaxAddedPenalty};
   result.repetition_penalty = params.has_repetition_penalty()
                                   ? Checked("repetition_penalty", params.repetition_penalty(), kRepetition, violations)
                                   : defaults.repetition_penalty;
@@ -75,7 +75,7 @@ std::map<std::uint32_t, float> ReadLogitBias(const ServedModel& model, const Ser
     if (id >= model.vocab_size) {
       violations.Add("sampling." + field, absl::StrCat("ids are below ", model.vocab_size));
     }
-    Checked(field, bias, {.min = -100, .max = 100}, violations);
+    Checked(field, bias, {.min = -kMaxLogitBias, .max = kMaxLogitBias}, violations);
   }
   return result;
 }

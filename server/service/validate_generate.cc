@@ -17,8 +17,6 @@
 namespace trireme::server {
 namespace {
 
-constexpr int kMaxPriority = 100;  // and as far below 0
-
 std::string ReadRequestId(const ServiceLimits& limits, const std::string& id, Violations& violations) {
   CheckBytes("request_id", id, limits.max_request_id_bytes, violations);
   return id.empty() ? absl::StrFormat("generate-%016x", RandomNumber()) : id;

@@ -15,13 +15,13 @@
 
 namespace trireme::server {
 
-// How a token is chosen, in the order in which it is applied to the logits. Already checked: finite, in range, ids below
-// the vocabulary. The defaults do nothing.
+// How a token is chosen, in the order in which it is applied to the logits; StoppingParams::min_tokens goes with
+// bad_words. Already checked: finite, in range, ids below the vocabulary. The defaults do nothing.
 struct SamplingParams {
   std::map<std::uint32_t, float> logit_bias = {};          // added to the logit of a token id
   float repetition_penalty = 1;                            // > 0; of tokens in prompt and output
-  float presence_penalty = 0;                              // of tokens in the output
-  float frequency_penalty = 0;                             // the same, for each time
+  float frequency_penalty = 0;                             // of tokens in the output, for each time
+  float presence_penalty = 0;                              // the same, once
   std::vector<std::vector<std::uint32_t>> bad_words = {};  // token sequences that are never completed; none is empty
   float temperature = 1;                                   // 0 is greedy
   std::uint32_t top_k = 0;                                 // 0 keeps all

@@ -23,6 +23,8 @@ class WithoutReflection final : public grpc::ServerBuilderOption {
 void SetChannelArguments(grpc::ServerBuilder& builder) {
   // A second server on the same port must fail, not share the port's clients.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Without it HTTP/2 knows no bound, and each stream takes memory before a handler sees it.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
   // Whoever connects and does not finish the greeting, TLS or HTTP/2, is let go after this.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 20'000);
   // Clients ping every 10 s (vLLM's and SGLang's do), some more often, also between calls; gRPC's default answers that

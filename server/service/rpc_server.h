@@ -1,5 +1,5 @@
 // A gRPC server with Trireme's settings: the one place that knows them. Clients may ping to keep a connection alive, also
-// between calls, no more than once a second.
+// between calls, no more than once a second, and may have kMaxStreamsPerConnection calls open on it.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -12,6 +12,10 @@
 #include "absl/time/time.h"
 
 namespace trireme::server {
+
+// More than run and wait by default, so that a single router learns that the queue is full. A gRPC client holds further
+// calls back until others have ended.
+inline constexpr int kMaxStreamsPerConnection = 4096;
 
 struct RpcServerOptions {
   std::string listen;                   // HOST:PORT; port 0 takes a free one

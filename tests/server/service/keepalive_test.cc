@@ -1,4 +1,4 @@
-// How often a client may ping.
+// What a client may do with a connection: how often it may ping, how many streams it may have.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -129,13 +129,26 @@ std::string Frame(char type, const std::string& payload) {
   return std::string{0, 0, static_cast<char>(payload.size()), type, 0, 0, 0, 0, 0} + payload;
 }
 
-TEST_F(KeepaliveTest, AClientThatFloodsWithPingsIsThrownOut) {
+// The beginning of a connection, and pings until the server closes it.
+std::string Flood() {
   constexpr char kSettings = 4, kPing = 6;
   std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(kSettings, "");
   for (int i = 0; i < 100; ++i) bytes += Frame(kPing, "8 bytes.");
+  return bytes;
+}
+
+TEST_F(KeepaliveTest, AClientThatFloodsWithPingsIsThrownOut) {
   RawConnection connection(server_->port());
-  connection.Send(bytes);
+  connection.Send(Flood());
   EXPECT_THAT(connection.ReadToTheEnd(), testing::HasSubstr("too_many_pings"));
+}
+
+TEST_F(KeepaliveTest, AClientIsToldHowManyStreamsItMayHave) {
+  RawConnection connection(server_->port());
+  connection.Send(Flood());
+  // RFC 9113, 6.5.1: the setting's number, and 4096 in 32 bits.
+  const std::string max_concurrent_streams = {0, 3, 0, 0, 0x10, 0};
+  EXPECT_THAT(connection.ReadToTheEnd(), testing::HasSubstr(max_concurrent_streams));
 }
 
 }  // namespace

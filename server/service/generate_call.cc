@@ -192,14 +192,18 @@ void GenerateCall::OnDone() {
 
 void GenerateCall::WriteNext() {
   if (is_writing_ || is_finished_) return;
-  if (output_->has_delta()) {
-    message_ = SerializeResponse(output_->TakeChunk());
-    is_writing_ = has_written_ = true;
-    StartWrite(&message_);
-  } else if (output_->is_ended()) {
-    message_ = SerializeResponse(output_->TakeComplete());
+  const bool is_last = !output_->has_delta();
+  if (is_last && !output_->is_ended()) return;
+  absl::StatusOr<grpc::ByteBuffer> message =
+      SerializeResponse(is_last ? output_->TakeComplete() : output_->TakeChunk());
+  if (!message.ok()) return FinishWith(message.status());
+  message_ = *std::move(message);
+  if (is_last) {
     is_finished_ = true;
     StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
+  } else {
+    is_writing_ = has_written_ = true;
+    StartWrite(&message_);
   }
 }
 

@@ -21,7 +21,7 @@ absl::Status AnswerBytes(const std::function<absl::StatusOr<Response>(const Requ
   Request request;
   RETURN_IF_ERROR(ParseRequest(request_bytes, request));
   ASSIGN_OR_RETURN(const Response response, answer(request));
-  response_bytes = SerializeResponse(response);
+  ASSIGN_OR_RETURN(response_bytes, SerializeResponse(response));
   return absl::OkStatus();
 }
 

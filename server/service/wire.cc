@@ -200,7 +200,12 @@ absl::Status ParseRequest(const grpc::ByteBuffer& wire, Message& message) {
   return ParseRequest(std::string_view(bytes), message);
 }
 
-grpc::ByteBuffer SerializeResponse(const Message& message) {
+absl::StatusOr<grpc::ByteBuffer> SerializeResponse(const Message& message) {
+  constexpr std::size_t kMaxBytes = std::numeric_limits<std::int32_t>::max();
+  if (const std::size_t size = message.ByteSizeLong(); size > kMaxBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the response has ", size, " bytes, a message can have ", kMaxBytes));
+  }
   const grpc::Slice slice(message.SerializeAsString());
   return grpc::ByteBuffer(&slice, 1);
 }

@@ -11,6 +11,7 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace trireme::server {
 
@@ -20,6 +21,7 @@ namespace trireme::server {
 absl::Status ParseRequest(std::string_view wire, google::protobuf::Message& message);
 absl::Status ParseRequest(const grpc::ByteBuffer& wire, google::protobuf::Message& message);
 
-grpc::ByteBuffer SerializeResponse(const google::protobuf::Message& message);
+// RESOURCE_EXHAUSTED if it is larger than protobuf can write, 2 GiB.
+absl::StatusOr<grpc::ByteBuffer> SerializeResponse(const google::protobuf::Message& message);
 
 }  // namespace trireme::server

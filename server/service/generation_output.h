@@ -33,7 +33,8 @@ class GenerationOutput {
   // What waits of all continuations; see ContinuationOutput.
   std::size_t num_unread_bytes() const;
 
-  // What came of one continuation since its last chunk (see ContinuationOutput); they take turns. REQUIRES: has_delta().
+  // What came of one continuation since its last chunk (see ContinuationOutput); they take turns.
+  // REQUIRES: has_delta().
   v1::GenerateResponse TakeChunk();
 
   // The last message. REQUIRES: is_ended(), and !has_delta().

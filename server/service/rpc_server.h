@@ -1,5 +1,5 @@
-// A gRPC server with Trireme's settings: the one place that knows them. Clients may ping to keep a connection alive, also
-// between calls, no more than once a second, and may have kMaxStreamsPerConnection calls open on it.
+// A gRPC server with Trireme's settings: the one place that knows them. Clients may ping to keep a connection alive,
+// also between calls, no more than once a second, and may have kMaxStreamsPerConnection calls open on it.
 #pragma once
 #include <cstdint>
 #include <memory>

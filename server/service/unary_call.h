@@ -41,13 +41,14 @@ grpc::ServerUnaryReactor* AnswerNow(const ServiceLimits& limits, UnaryBytes byte
   return reactor;
 }
 
-// For answers that take longer: given on `queue`.
+// For answers that take longer: given on `queue`, but to nobody who has gone meanwhile.
 template <typename Request, typename Response>
 grpc::ServerUnaryReactor* AnswerOn(WorkQueue& queue, const ServiceLimits& limits, UnaryBytes bytes,
                                    std::function<absl::StatusOr<Response>(const Request&)> answer) {
   grpc::ServerUnaryReactor* reactor = bytes.context->DefaultReactor();
   const absl::Duration retry_delay = limits.retry_delay;
   const bool posted = queue.TryPost([=, answer = std::move(answer)] {
+    if (bytes.context->IsCancelled()) return reactor->Finish(grpc::Status::CANCELLED);
     reactor->Finish(ToGrpcStatus(AnswerBytes(answer, *bytes.request, *bytes.response), retry_delay));
   });
   if (!posted) {

@@ -61,11 +61,19 @@ class HoldsUp final : public RequestObserver {
   explicit HoldsUp(std::shared_future<void> until) : until_(std::move(until)) {}
   void OnPromptLogprobs(std::span<const GeneratedToken>) override {}
   AfterTokens OnTokens(std::uint32_t, std::span<const GeneratedToken>) override { return AfterTokens::kContinue; }
-  void OnFinish(std::uint32_t, const Finish&) override { until_.wait_for(std::chrono::seconds(30)); }
+  void OnFinish(std::uint32_t, const Finish&) override {
+    begun_.set_value();
+    until_.wait_for(std::chrono::seconds(30));
+  }
   void OnError(const absl::Status& status) override { ADD_FAILURE() << status; }
+
+  void WaitUntilItDoes() {
+    EXPECT_EQ(begun_.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  }
 
  private:
   const std::shared_future<void> until_;
+  std::promise<void> begun_;
 };
 
 class StepsTest : public testing::Test {
@@ -84,10 +92,11 @@ class StepsTest : public testing::Test {
   // Submits all before the next step is sent. Costs step 1.
   std::vector<std::shared_ptr<Recorder>> SubmitTogether(const std::vector<Request>& requests) {
     std::promise<void> submitted;
-    EXPECT_EQ(engine_->Submit(MakeRequest("first", {1}, 1), std::make_shared<HoldsUp>(submitted.get_future().share())),
-              absl::OkStatus());
+    const auto holds_up = std::make_shared<HoldsUp>(submitted.get_future().share());
+    EXPECT_EQ(engine_->Submit(MakeRequest("first", {1}, 1), holds_up), absl::OkStatus());
     const Admission admission = link_.Take().admissions.at(0);
     Answer(1, {Token(admission.slot, admission.epoch, 1)});
+    holds_up->WaitUntilItDoes();  // else the first of `requests` may be taken along with the answer
     std::vector<std::shared_ptr<Recorder>> recorders;
     for (const Request& request : requests) recorders.push_back(Submit(request));
     submitted.set_value();

@@ -3,6 +3,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/logging_flags.h"
 #include "sharding/model.h"
 
 namespace trireme::server {
@@ -71,18 +72,6 @@ absl::Status ParseAddress(std::string_view text, std::string& address) {
   }
   address = std::string(text);
   return absl::OkStatus();
-}
-
-absl::Status ParseFormat(std::string_view text, LogFormat& format) {
-  absl::StatusOr<LogFormat> parsed = ParseLogFormat(text);
-  if (parsed.ok()) format = *parsed;
-  return parsed.status();
-}
-
-absl::Status ParseLevel(std::string_view text, LogLevel& level) {
-  absl::StatusOr<LogLevel> parsed = ParseLogLevel(text);
-  if (parsed.ok()) level = *parsed;
-  return parsed.status();
 }
 
 void AddModelFlags(ServerOptions& options, FlagParser& flags) {
@@ -172,12 +161,7 @@ FlagParser ServerFlags(ServerOptions& options) {
                     options.worker_binary = std::string(text);
                     return absl::OkStatus();
                   });
-  flags.AddParsed(
-      "log-format", "NAME", "text or json, on stderr",
-      [&options](std::string_view text) { return ParseFormat(text, options.log_format); }, "text");
-  flags.AddParsed(
-      "log-level", "NAME", "what is logged: debug, info, warning or error, and all above it",
-      [&options](std::string_view text) { return ParseLevel(text, options.log_level); }, "info");
+  AddLogFlags(flags, &options.log_format, &options.log_level);
   AddSecurityFlags(options, flags);
   return flags;
 }

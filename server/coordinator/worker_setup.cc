@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/duration_message.h"
+#include "base/logging_flags.h"
 
 namespace trireme::server {
 namespace {
@@ -22,11 +23,11 @@ v1::DType DTypeMessage(sharding::DType dtype) {
 ProcessSpec WorkerSpec(const WorkerGroupOptions& options, const std::string& control_address,
                        const std::string& spawn_token, int communicator_fd) {
   return {.binary = options.worker_binary,
-          .arguments = {"--control", control_address,                                              //
-                        "--parent-pid", absl::StrCat(getpid()),                                    //
-                        "--communicator-fd", absl::StrCat(WorkerProcess::kInheritedFd),            //
-                        "--log-format", options.log_format == LogFormat::kJson ? "json" : "text",  //
-                        "--log-level", std::string(NameOf(options.log_level))},
+          .arguments = {"--control", control_address,                                    //
+                        "--parent-pid", absl::StrCat(getpid()),                          //
+                        "--communicator-fd", absl::StrCat(WorkerProcess::kInheritedFd),  //
+                        "--log-format", FormatFlagValue(options.log_format),             //
+                        "--log-level", FormatFlagValue(options.log_level)},
           // oneDNN brings OpenMP with it, whose threads would spin beside our own pool.
           .environment = {{kSpawnTokenVariable, spawn_token}, {"OMP_NUM_THREADS", "1"}, {"OMP_WAIT_POLICY", "PASSIVE"}},
           .inherited_fd = communicator_fd};

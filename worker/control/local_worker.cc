@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "base/logging_flags.h"
 #include "base/status_macros.h"
 #include "worker/control/parent_guard.h"
 
@@ -36,22 +37,7 @@ void AddFlags(FlagParser& flags, LocalWorkerOptions* options) {
   flags.AddRequired("parent-pid", "PID", "the server's process id", &options->parent_pid);
   flags.AddRequired("communicator-fd", "FD", "inherited descriptor of the group's shared memory",
                     &options->communicator_fd);
-  flags.AddParsed(
-      "log-format", "FORMAT", "text or json",
-      [options](std::string_view text) {
-        const absl::StatusOr<LogFormat> format = ParseLogFormat(text);
-        if (format.ok()) options->log_format = *format;
-        return format.status();
-      },
-      "text");
-  flags.AddParsed(
-      "log-level", "LEVEL", "debug, info, warning or error",
-      [options](std::string_view text) {
-        const absl::StatusOr<LogLevel> level = ParseLogLevel(text);
-        if (level.ok()) options->log_level = *level;
-        return level.status();
-      },
-      "info");
+  AddLogFlags(flags, &options->log_format, &options->log_level);
 }
 
 int RunLocalWorker(const LocalWorkerOptions& options, const WorkerParts& parts, std::string build_id) {

@@ -1,17 +1,11 @@
-#include <algorithm>
+#include <string>
 #include <string_view>
 
-#include "base/version.h"
+#include "client/cli/command_set.h"
 #include "client/cli/commands.h"
 
 namespace trireme::client {
 namespace {
-
-struct Command {
-  std::string_view name;
-  std::string_view summary;
-  int (*run)(const Arguments& arguments, Terminal& terminal);
-};
 
 constexpr Command kCommands[] = {
     {"generate", "streams the answer to a prompt", RunGenerate},
@@ -20,14 +14,6 @@ constexpr Command kCommands[] = {
     {"bench", "measures a running server", RunBench},
     {"plan", "shows how a model would be cut, from its headers alone", RunPlan},
 };
-
-void PrintUsage(std::ostream& out) {
-  out << "trireme: the command line of Trireme\n\nCommands:\n";
-  for (const Command& command : kCommands) {
-    out << "  trireme " << command.name << std::string(10 - command.name.size(), ' ') << command.summary << "\n";
-  }
-  out << "\nFlags:\n  --help     show this text; after a command, its flags\n  --version  show the version\n";
-}
 
 }  // namespace
 
@@ -44,24 +30,7 @@ int ReportFailure(std::string_view command, const absl::Status& status, Terminal
 }
 
 int RunTrireme(const Arguments& arguments, Terminal& terminal) {
-  if (arguments.empty()) {
-    PrintUsage(terminal.err);
-    return kExitUsage;
-  }
-  const std::string& name = arguments.front();
-  if (name == "--help" || name == "-h") {
-    PrintUsage(terminal.out);
-    return kExitOk;
-  }
-  if (name == "--version") {
-    terminal.out << "trireme " << BuildId() << "\n";
-    return kExitOk;
-  }
-  for (const Command& command : kCommands) {
-    if (command.name == name) return command.run({arguments.begin() + 1, arguments.end()}, terminal);
-  }
-  terminal.err << "trireme: unknown command \"" << name << "\"\nSee trireme --help.\n";
-  return kExitUsage;
+  return RunOneOf({"trireme", "the command line of Trireme", "command", kCommands}, arguments, terminal);
 }
 
 }  // namespace trireme::client

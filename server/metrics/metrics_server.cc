@@ -37,9 +37,8 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
     const std::string& address, std::vector<std::shared_ptr<prometheus::Collectable>> collectables) {
   // The library throws, and does not say which address.
   try {
-    auto exposer = std::make_unique<prometheus::Exposer>(
-        std::vector<std::string>{"listening_ports", address, "num_threads", kNumThreads, "request_timeout_ms",
-                                 kRequestTimeoutMs, "keep_alive_timeout_ms", kRequestTimeoutMs});
+    auto exposer = std::make_unique<prometheus::Exposer>(std::vector<std::string>{
+        "listening_ports", address, "num_threads", kNumThreads, "request_timeout_ms", kRequestTimeoutMs});
     if (exposer->GetListeningPorts().empty()) {
       return absl::FailedPreconditionError(absl::StrCat("metrics: listening on ", address, " opened no port"));
     }

@@ -14,7 +14,7 @@ namespace trireme::server {
 
 // Filled in while the call goes on. Not thread-safe.
 struct CallRecord {
-  std::string request_id = {};               // empty if the request could not be read
+  std::string request_id = {};               // one of our own where the request names none, or none that is good
   std::optional<std::string> trace_id = {};  // see traceparent.h
   std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
 

@@ -27,29 +27,30 @@ absl::Status ForClient(const absl::Status& status, bool has_written) {
 
 }  // namespace
 
-GenerateCall* GenerateCall::Start(const CallEnvironment& environment, const grpc::CallbackServerContext& context,
+GenerateCall* GenerateCall::Start(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                                   const grpc::ByteBuffer& request) {
   std::shared_ptr<GenerateCall> call(new GenerateCall(environment, context, request));
   call->self_ = call;
-  if (!environment.text_queue->TryPost([call] { call->Begin(); })) {
-    call->Refuse(QueueFullError("too many requests wait to be tokenized"));
+  if (!environment.text_queue->TryPost(request.Length(), [call] { call->Begin(); })) {
+    call->Refuse(TextQueueFullError());
   }
   return call.get();
 }
 
-GenerateCall::GenerateCall(const CallEnvironment& environment, const grpc::CallbackServerContext& context,
+GenerateCall::GenerateCall(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                            const grpc::ByteBuffer& request)
     : environment_(environment),
-      deadline_(DeadlineOf(context)),
+      deadline_(DeadlineOf(*context)),
       request_(request),
-      record_{.request_id = {}, .trace_id = TraceIdOf(context)} {
+      context_(context),
+      record_{.request_id = MakeRequestId(), .trace_id = TraceIdOf(*context)} {
   environment_.open_calls->Enter();
 }
 
 void GenerateCall::Begin() {
   {
     MutexLock lock(mutex_);
-    if (IsRefused()) return;  // it ended while it waited: nobody wants its tokens
+    if (CountIfRefused()) return;  // it ended while it waited: nobody wants its tokens
   }
   absl::StatusOr<ValidatedGenerate> validated = Read();
   request_.Clear();
@@ -63,11 +64,18 @@ void GenerateCall::Begin() {
 absl::StatusOr<ValidatedGenerate> GenerateCall::Read() {
   v1::GenerateRequest request;
   RETURN_IF_ERROR(ParseRequest(request_, request));
-  if (request.request_id().size() <= environment_.limits.max_request_id_bytes) {
-    MutexLock lock(mutex_);
-    record_.request_id = request.request_id();  // known even if the rest is no good
-  }
+  NameCall(request);
   return ValidateGenerate(*environment_.model, environment_.limits, request);
+}
+
+// The log has the name even if the rest is no good.
+void GenerateCall::NameCall(v1::GenerateRequest& request) {
+  MutexLock lock(mutex_);
+  if (request.request_id().empty()) {
+    request.set_request_id(record_.request_id);
+  } else if (request.request_id().size() <= environment_.limits.max_request_id_bytes) {
+    record_.request_id = request.request_id();
+  }
 }
 
 void GenerateCall::Submit(ValidatedGenerate validated) {
@@ -76,8 +84,7 @@ void GenerateCall::Submit(ValidatedGenerate validated) {
   CallRecord accepted;
   {
     MutexLock lock(mutex_);
-    if (IsRefused()) return;
-    record_.request_id = request.id;
+    if (CountIfRefused()) return;
     record_.prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
     record_.max_tokens = request.stopping.max_tokens;
     record_.n = request.n;
@@ -94,7 +101,7 @@ void GenerateCall::Submit(ValidatedGenerate validated) {
 }
 
 // By the client, or by its deadline.
-bool GenerateCall::IsRefused() {
+bool GenerateCall::CountIfRefused() {
   if (is_finished_) environment_.statistics->OnRefused(OutcomeName(record_.status));
   return is_finished_;
 }
@@ -182,8 +189,9 @@ void GenerateCall::OnDone() {
   CallRecord record;
   {
     MutexLock lock(mutex_);
+    context_ = nullptr;
     record = std::move(record_);
-    record_.status = absl::Status(record.status.code(), "");  // for IsRefused and CancelIfGivenUp
+    record_.status = absl::Status(record.status.code(), "");  // for CountIfRefused and CancelIfGivenUp
   }
   LogEnd(record);  // on gRPC's thread, where nobody waits for a log that is slow
   environment_.open_calls->Leave();
@@ -213,6 +221,18 @@ void GenerateCall::FinishWith(const absl::Status& status) {
   record_.status = status;
   environment_.statistics->OnFailure(OutcomeName(status), ReasonOf(status));
   Finish(ToGrpcStatus(status, environment_.limits.retry_delay));
+  CancelLater();
+}
+
+// gRPC sends the status after what the client has not read yet, and keeps all of it until then.
+void GenerateCall::CancelLater() {
+  const absl::Time end = absl::Now() + environment_.limits.error_patience;
+  farewell_.Set(absl::ToChronoTime(end), [weak = weak_from_this()](bool is_time) {
+    const std::shared_ptr<GenerateCall> call = weak.lock();
+    if (call == nullptr || !is_time) return;
+    MutexLock lock(call->mutex_);
+    if (call->context_ != nullptr) call->context_->TryCancel();
+  });
 }
 
 }  // namespace trireme::server

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 
 #include "base/mutex.h"
@@ -41,7 +42,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                            public std::enable_shared_from_this<GenerateCall> {
  public:
   // Begins a call, which owns itself. `environment` outlives it.
-  static GenerateCall* Start(const CallEnvironment& environment, const grpc::CallbackServerContext& context,
+  static GenerateCall* Start(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                              const grpc::ByteBuffer& request);
 
   void OnWriteDone(bool ok) override;
@@ -54,15 +55,16 @@ class GenerateCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void OnError(const absl::Status& status) override;
 
  private:
-  GenerateCall(const CallEnvironment& environment, const grpc::CallbackServerContext& context,
+  GenerateCall(const CallEnvironment& environment, grpc::CallbackServerContext* context,
                const grpc::ByteBuffer& request);
 
   // Parses, validates, tokenizes and hands the request to the engine.
   void Begin();
   absl::StatusOr<ValidatedGenerate> Read();
+  void NameCall(v1::GenerateRequest& request);
   void Submit(ValidatedGenerate validated);
   // Whether the call has ended before the engine has taken it; if so, counts it.
-  bool IsRefused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool CountIfRefused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CancelIfGivenUp(const std::string& id);
 
   // Ends the call before the engine has taken it.
@@ -72,7 +74,9 @@ class GenerateCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
 
   // Writes what there is to write, if none is under way; ends the call after the last message.
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // With an error.
   void FinishWith(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CancelLater() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const CallEnvironment& environment_;
   const absl::Time deadline_;
@@ -80,6 +84,8 @@ class GenerateCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   std::shared_ptr<GenerateCall> self_;  // until OnDone
 
   Mutex mutex_;
+  grpc::CallbackServerContext* context_ ABSL_GUARDED_BY(mutex_);  // null from OnDone on
+  grpc::Alarm farewell_ ABSL_GUARDED_BY(mutex_);
   CallRecord record_ ABSL_GUARDED_BY(mutex_);
   std::optional<GenerationOutput> output_ ABSL_GUARDED_BY(mutex_);  // from the moment the engine may call
   grpc::ByteBuffer message_ ABSL_GUARDED_BY(mutex_);                // unchanged while it is written

@@ -28,11 +28,12 @@ InferenceService::InferenceService(InferenceServiceOptions options)
                    .text_queue = &text_queue_,
                    .statistics = options_.statistics,
                    .open_calls = &open_calls_},
-      text_queue_(options_.limits.num_text_threads, options_.limits.max_waiting_texts) {}
+      text_queue_(options_.limits.num_text_threads, options_.limits.max_waiting_texts,
+                  options_.limits.max_waiting_text_bytes) {}
 
 grpc::ServerWriteReactor<ByteBuffer>* InferenceService::Generate(CallbackServerContext* context,
                                                                  const ByteBuffer* request) {
-  return GenerateCall::Start(environment_, *context, *request);
+  return GenerateCall::Start(environment_, context, *request);
 }
 
 ServerUnaryReactor* InferenceService::Abort(CallbackServerContext* context, const ByteBuffer* request,

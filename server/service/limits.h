@@ -50,10 +50,13 @@ struct ServiceLimits {
   std::uint32_t max_abort_reason_bytes = 256;
   // What may wait for a client that reads slowly. Beside it gRPC itself holds about 4 MB for each stream.
   std::uint32_t max_unread_bytes = 1u << 20;
+  // How long a client may take to read what comes before an error; then the call is cancelled.
+  absl::Duration error_patience = absl::Seconds(30);
 
   // Tokenizing and template rendering happen on threads of their own, so that they never hold up streams.
   int num_text_threads = 2;
-  std::size_t max_waiting_texts = 1024;  // beyond it a request is refused
+  std::size_t max_waiting_texts = 1024;             // beyond it a request is refused
+  std::size_t max_waiting_text_bytes = 256u << 20;  // of requests as they came; likewise
 
   // What RetryInfo tells a client that was refused for now.
   absl::Duration retry_delay = absl::Seconds(1);

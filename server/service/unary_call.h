@@ -47,12 +47,12 @@ grpc::ServerUnaryReactor* AnswerOn(WorkQueue& queue, const ServiceLimits& limits
                                    std::function<absl::StatusOr<Response>(const Request&)> answer) {
   grpc::ServerUnaryReactor* reactor = bytes.context->DefaultReactor();
   const absl::Duration retry_delay = limits.retry_delay;
-  const bool posted = queue.TryPost([=, answer = std::move(answer)] {
+  const bool posted = queue.TryPost(bytes.request->Length(), [=, answer = std::move(answer)] {
     if (bytes.context->IsCancelled()) return reactor->Finish(grpc::Status::CANCELLED);
     reactor->Finish(ToGrpcStatus(AnswerBytes(answer, *bytes.request, *bytes.response), retry_delay));
   });
   if (!posted) {
-    reactor->Finish(ToGrpcStatus(QueueFullError("too many requests wait to be tokenized"), retry_delay));
+    reactor->Finish(ToGrpcStatus(TextQueueFullError(), retry_delay));
   }
   return reactor;
 }

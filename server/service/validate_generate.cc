@@ -17,11 +17,6 @@
 namespace trireme::server {
 namespace {
 
-std::string ReadRequestId(const ServiceLimits& limits, const std::string& id, Violations& violations) {
-  CheckBytes("request_id", id, limits.max_request_id_bytes, violations);
-  return id.empty() ? absl::StrFormat("generate-%016x", RandomNumber()) : id;
-}
-
 int ReadPriority(int priority, Violations& violations) {
   if (priority < -kMaxPriority || priority > kMaxPriority) {
     violations.Add("priority", absl::StrCat("is ", priority, ", must be from ", -kMaxPriority, " to ", kMaxPriority));
@@ -40,9 +35,10 @@ std::uint32_t ReadN(const ServiceLimits& limits, const v1::SamplingParams& param
 // What can be told without looking at the prompt.
 Request ReadRequest(const ServedModel& model, const ServiceLimits& limits, const v1::GenerateRequest& request,
                     Violations& violations) {
+  CheckBytes("request_id", request.request_id(), limits.max_request_id_bytes, violations);
   CheckBytes("cache_salt", request.cache_salt(), limits.max_cache_salt_bytes, violations);
   Request result;
-  result.id = ReadRequestId(limits, request.request_id(), violations);
+  result.id = request.request_id();
   result.sampling = ReadSampling(model, limits, request, violations);
   result.stopping = ReadStopping(model, limits, request.stopping(), violations);
   result.n = ReadN(limits, request.sampling(), violations);
@@ -89,6 +85,8 @@ OutputPlan PlanOutput(const ServedModel& model, const v1::GenerateRequest& reque
 }
 
 }  // namespace
+
+std::string MakeRequestId() { return absl::StrFormat("generate-%016x", RandomNumber()); }
 
 absl::StatusOr<ValidatedGenerate> ValidateGenerate(const ServedModel& model, const ServiceLimits& limits,
                                                    const v1::GenerateRequest& request) {

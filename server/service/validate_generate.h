@@ -1,5 +1,7 @@
 // A GenerateRequest, looked at once and turned into what the engine takes. Nothing behind this needs to look again.
 #pragma once
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "server/engine/request.h"
 #include "server/service/continuation_output.h"
@@ -10,11 +12,14 @@
 namespace trireme::server {
 
 struct ValidatedGenerate {
-  Request request;  // complete but for the deadline; id and seed are chosen if none was given
+  Request request;  // complete but for the deadline; a seed is chosen if none was given
   OutputPlan output;
 };
 
-// Tokenizes and renders, which may take long: not for gRPC's threads.
+// For a request that names none. Another one each time.
+std::string MakeRequestId();
+
+// Tokenizes and renders, which may take long: not for gRPC's threads. REQUIRES: request.request_id is not empty.
 //
 // NOT_FOUND: another model. INVALID_ARGUMENT: all that is wrong at once, or a prompt longer than the context.
 // UNIMPLEMENTED: fields of UnservedFields(). FAILED_PRECONDITION: text, a chat, or fields that are about text without

@@ -74,6 +74,7 @@ void Exercise(std::string_view wire) {
   static const ServedModel* const model = new ServedModel(TextTestModel());
   v1::GenerateRequest request;
   if (const absl::Status parsed = ParseRequest(wire, request); !parsed.ok()) return CheckRefusal(parsed);
+  if (request.request_id().empty()) request.set_request_id(MakeRequestId());
   const absl::StatusOr<ValidatedGenerate> validated = ValidateGenerate(*model, ServiceLimits(), request);
   if (!validated.ok()) return CheckRefusal(validated.status());
   CheckRequest(*model, validated->request);

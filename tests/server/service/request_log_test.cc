@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <set>
 #include <sstream>
+#include <string>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -111,6 +113,17 @@ TEST_F(RequestLogTest, TellsWhyARequestWasRefusedButNotWhatItSaid) {
   EXPECT_FALSE(ends[0].contains("ttft_ms"));
   EXPECT_THAT(log, Not(HasSubstr("secret")));
   EXPECT_THAT(log, Not(HasSubstr("temperature"))) << "what is wrong with it is the client's to know";
+}
+
+TEST_F(RequestLogTest, NamesRefusedRequestsThatNameThemselvesNotOrBadly) {
+  server().Generate(GenerateRequestFrom("text: 'x' sampling { temperature: -1 }"));
+  v1::GenerateRequest badly_named = GenerateRequestFrom("token_ids { ids: 1 }");
+  badly_named.set_request_id(std::string(129, 'i'));
+  server().Generate(badly_named);
+  std::set<std::string> ids;
+  for (const nlohmann::json& end : LinesOf(Log(), "request ended")) ids.insert(end["request_id"]);
+  EXPECT_EQ(ids.size(), 2u);
+  for (const std::string& id : ids) EXPECT_THAT(id, ::testing::StartsWith("generate-"));
 }
 
 TEST_F(RequestLogTest, KeepsNoPromptNoOutputAndNoStopString) {

@@ -67,6 +67,9 @@ class TestServer {
   GroupStatus group_status();
   void set_group_status(GroupStatus status);
 
+  // Waits until no Generate call is open: its client has heard all, or is taken for gone; false after 10 seconds.
+  bool ClosesAllCalls() { return service_->WaitUntilNoneIsOpen(absl::Now() + absl::Seconds(10)); }
+
   Engine& engine() { return engine_; }
   FakeWorkerGroup& group() { return group_; }
   HealthService& health() { return health_; }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <random>
 #include <string>
 #include <string_view>
@@ -66,15 +67,36 @@ TEST(Streams, EndWhenTheirDeadlinePassesInTheQueue) {
   EXPECT_TRUE(server.BecomesIdle());
 }
 
+// Little room in the client: what it does not read waits in the server.
+std::unique_ptr<v1::InferenceService::Stub> StubWithLittleRoom(TestServer& server) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1024);
+  return v1::InferenceService::NewStub(server.NewChannel(arguments));
+}
+
+TEST(Streams, OfAClientThatReadsNoErrorAreLetGo) {
+  ServiceLimits limits;
+  limits.max_unread_bytes = 20'000;
+  limits.error_patience = absl::Milliseconds(100);
+  TestServer server({.limits = limits});
+  const auto stub = StubWithLittleRoom(server);
+  v1::GenerateRequest request = LongRequest();
+  request.mutable_output()->set_logprobs(20);
+  grpc::ClientContext context;
+  const auto lazy = stub->Generate(&context, request);
+  const absl::Time deadline = absl::Now() + absl::Seconds(10);
+  while (NumEnded(server, "resource_exhausted") == 0 && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_EQ(NumEnded(server, "resource_exhausted"), 1);
+  EXPECT_TRUE(server.ClosesAllCalls());
+  EXPECT_FALSE(ReadAll(*lazy).status.ok());
+}
+
 TEST(Streams, OfAClientThatDoesNotReadEndWithoutHoldingUpOthers) {
   ServiceLimits limits;
   limits.max_unread_bytes = 20'000;
   TestServer server({.limits = limits});
-  // Little room in the client: what it does not read waits in the server.
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1024);
-  const auto stub = v1::InferenceService::NewStub(server.NewChannel(arguments));
+  const auto stub = StubWithLittleRoom(server);
   v1::GenerateRequest request = LongRequest();
   request.mutable_output()->set_logprobs(20);
   grpc::ClientContext context;
@@ -92,10 +114,7 @@ TEST(Streams, OfAClientThatDoesNotReadEndWithoutHoldingUpOthers) {
 
 TEST(Streams, MergeTokensForAClientThatReadsSlowly) {
   TestServer server;
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 1024);
-  const auto stub = v1::InferenceService::NewStub(server.NewChannel(arguments));
+  const auto stub = StubWithLittleRoom(server);
   v1::GenerateRequest request = LongRequest();
   request.mutable_output()->set_logprobs(20);
   grpc::ClientContext context;

@@ -124,6 +124,7 @@ TEST(UnservedFields, AreRefusedByNameWhileAllOthersAreServed) {
   for (const std::string& path : paths) {
     if (kServed.contains(path)) continue;
     v1::GenerateRequest request;
+    request.set_request_id("unserved");
     request.mutable_token_ids()->add_ids(1);
     Give(request, path);
     const absl::StatusOr<ValidatedGenerate> result = ValidateGenerate(IdsOnlyTestModel(), ServiceLimits(), request);

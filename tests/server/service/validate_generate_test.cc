@@ -32,7 +32,8 @@ const ServedModel& Model() {
   return *model;
 }
 
-absl::StatusOr<ValidatedGenerate> Validate(const v1::GenerateRequest& request, const ServedModel& model = Model()) {
+absl::StatusOr<ValidatedGenerate> Validate(v1::GenerateRequest request, const ServedModel& model = Model()) {
+  if (request.request_id().empty()) request.set_request_id("of-the-test");
   return ValidateGenerate(model, ServiceLimits(), request);
 }
 
@@ -132,11 +133,13 @@ TEST(ValidateGenerate, TakesWhatIsGiven) {
   EXPECT_THAT(valid.request.stopping.eos_token_ids, IsEmpty());
 }
 
-TEST(ValidateGenerate, ChoosesAnotherIdAndSeedEachTime) {
-  const ValidatedGenerate a = Valid("text: 'x'"), b = Valid("text: 'x'");
-  EXPECT_FALSE(a.request.id.empty());
-  EXPECT_NE(a.request.id, b.request.id);
-  EXPECT_NE(a.request.sampling.seed, b.request.sampling.seed);
+TEST(ValidateGenerate, ChoosesAnotherSeedEachTime) {
+  EXPECT_NE(Valid("text: 'x'").request.sampling.seed, Valid("text: 'x'").request.sampling.seed);
+}
+
+TEST(RequestId, IsAnotherOneEachTime) {
+  EXPECT_FALSE(MakeRequestId().empty());
+  EXPECT_NE(MakeRequestId(), MakeRequestId());
 }
 
 TEST(ValidateGenerate, BoundsMaxTokensByTheContext) {

@@ -40,10 +40,13 @@ build() {
   cmake --build --preset release --target trireme-server trireme-worker trireme >&2
 }
 
-# The server has a session of its own, so that Ctrl-C reaches it once, through stop_server.
+# The server has a session of its own, so that Ctrl-C reaches it once, through stop_server. So has what shows its log,
+# which is held while the answer is streamed to the same terminal.
 start_server() {
   say "starting the server on $listen"
-  setsid "$bin/trireme-server" --model "$model" --listen "$listen" "${server_flags[@]}" &
+  exec {log}> >(exec setsid cat >&2)
+  log_shower=$!
+  setsid "$bin/trireme-server" --model "$model" --listen "$listen" "${server_flags[@]}" 2>&"$log" &
   server=$!
   trap stop_server EXIT
   trap 'exit 130' INT
@@ -52,8 +55,15 @@ start_server() {
 
 stop_server() {
   trap - EXIT
-  kill -TERM "$server" 2>/dev/null || return 0
+  kill -CONT "$log_shower" 2>/dev/null || true
+  kill -TERM "$server" 2>/dev/null || true
   wait "$server" || true
+  end_log
+}
+
+end_log() {
+  exec {log}>&-
+  wait "$log_shower" || true
 }
 
 # Ends with the server's status if the server does not come up.
@@ -63,6 +73,7 @@ wait_until_healthy() {
     if ! kill -0 "$server" 2>/dev/null; then
       trap - EXIT
       wait "$server" && status=1 || status=$?
+      end_log
       exit "$status"
     fi
     sleep 0.2
@@ -71,8 +82,10 @@ wait_until_healthy() {
 
 ask() {
   say "asking: $prompt"
+  kill -STOP "$log_shower"
   python3 -c 'import json, sys; print(json.dumps([{"role": "user", "content": sys.argv[1]}]))' "$prompt" |
     "$bin/trireme" generate --target "$listen" --chat - --max-tokens 128 --temperature 0
+  kill -CONT "$log_shower"
 }
 
 ./deploy/install_dependencies.sh
